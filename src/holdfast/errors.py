@@ -1,0 +1,27 @@
+"""Public door to the error tree: see :mod:`holdfast.core.errors`."""
+
+from holdfast.core.errors import (
+    Closed,
+    Conflict,
+    Corrupt,
+    HoldfastError,
+    InvalidInput,
+    MissingExtra,
+    SchemaMismatch,
+    StorageFull,
+    Unavailable,
+    Unsupported,
+)
+
+__all__ = [
+    "Closed",
+    "Conflict",
+    "Corrupt",
+    "HoldfastError",
+    "InvalidInput",
+    "MissingExtra",
+    "SchemaMismatch",
+    "StorageFull",
+    "Unavailable",
+    "Unsupported",
+]

@@ -1,0 +1,1 @@
+"""The two contracts, and all that keeps them on a database."""

@@ -1,0 +1,334 @@
+"""The Checkpointer contract on any SQL engine: each hook is one plan."""
+
+from collections.abc import Sequence
+from functools import lru_cache, partial
+from hashlib import blake2b
+from typing import Any
+
+from holdfast.core import codec
+from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.core.errors import Conflict
+from holdfast.core.state import LOGGED_FIELDS, decode_state
+from holdfast.memory.backends.sql import branching, deleting, dumping, finding, reading, saving, text_index
+from holdfast.memory.backends.sql.dialect import Tables
+from holdfast.memory.backends.sql.heads import Heads, KnownHead, ThreadKey
+from holdfast.memory.backends.sql.plan import Engine, Plan, change, execute, fetch, many
+from holdfast.memory.checkpointer import BaseCheckpointer, CheckpointerCapabilities
+from holdfast.memory.encoding import decode_id, encode_id
+from holdfast.memory.log import KnownList, StoredList, split_state
+from holdfast.memory.records import Checkpoint, CheckpointerStats, CheckpointInfo, Page, PendingWrite
+from holdfast.memory.requests import PruneRequest, SaveRequest, ThreadDump
+from holdfast.memory.text import query_terms
+
+_WITH_SEARCH = CheckpointerCapabilities.all_but()
+_WITHOUT_SEARCH = CheckpointerCapabilities.all_but("search")
+
+STATE_NS = "s"  # the namespace of agents' states; a saver's namespaces begin with another letter
+
+
+class SqlCheckpointer(BaseCheckpointer):
+    """Versioned threads in the tables of `sql.schema`."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        tables: Tables,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        ttl_seconds: float | None = None,
+        text_index: bool = True,
+    ) -> None:
+        super().__init__(clock=clock, ttl_seconds=ttl_seconds)
+        self._engine = engine
+        self._tables = tables
+        self._heads = Heads()
+        self._saver = saving.Saver(tables, self._heads)
+        self._index_text = text_index
+        self._unindexed = [0]  # shared with the scoped views
+
+    @property
+    def capabilities(self) -> CheckpointerCapabilities:
+        return _WITH_SEARCH if self._index_text else _WITHOUT_SEARCH
+
+    # ── saving and loading ────────────────────────────────────────────────────────────────────────
+
+    async def _save(self, request: SaveRequest) -> str:
+        thread_id, state, checkpoint_id, id_given, metadata, parent, now = request
+        key = self._key(thread_id)
+
+        def plan() -> Plan[saving.Saved]:
+            meta = codec.dumps(metadata) if metadata else "{}"
+            new = saving.NewCheckpoint(
+                *(key, checkpoint_id, id_given, meta, split_state(state), parent, now, self._expires(now)),
+                scope_prefix=_scope_prefix(key[0]),
+            )
+            return self._saver.save(new)
+
+        saved = await self._engine.write(plan)
+        if saved.head is not None:
+            self._heads.remember(key, saved.head)
+            self._note_unindexed(saved.entries)
+        return saved.checkpoint_id
+
+    async def _read(self, thread_id: str, checkpoint_id: str | None) -> Checkpoint | None:
+        key, now = self._key(thread_id), self._clock.now_us()
+        encoded = None if checkpoint_id is None else encode_id(checkpoint_id)
+
+        def plan() -> Plan[Checkpoint | None]:
+            found = yield from reading.find(self._tables, key, encoded, now)
+            if found is None:
+                return None
+            thread, row = found
+            stored, lists = yield from reading.read_lists(self._tables, row)
+            state = reading.decode(row, lists, decode_state)
+            if row.seq == thread.head_seq:
+                self._heads.remember(key, _known(thread.life, thread.next_seq, row, stored, state))
+            return Checkpoint(state, row.info(thread_id))
+
+        return await self._engine.read(plan)
+
+    async def _info(self, thread_id: str, checkpoint_id: str | None) -> CheckpointInfo | None:
+        key, now = self._key(thread_id), self._clock.now_us()
+        encoded = None if checkpoint_id is None else encode_id(checkpoint_id)
+        found = await self._engine.read(lambda: reading.find(self._tables, key, encoded, now))
+        return None if found is None else found[1].info(thread_id)
+
+    async def _history(self, thread_id: str, limit: int, before: int | None) -> list[CheckpointInfo]:
+        def plan() -> Plan[list[CheckpointInfo]]:
+            thread = yield from reading.find_thread(self._tables, self._key(thread_id), now)
+            if thread is None:
+                return []
+            rows = yield from reading.newest(self._tables, thread, limit, before)
+            return [row.info(thread_id) for row in rows]
+
+        now = self._clock.now_us()
+        return await self._engine.read(plan)
+
+    async def _delete(self, thread_id: str, checkpoint_id: str | None) -> bool:
+        key, now = self._key(thread_id), self._clock.now_us()
+        encoded = None if checkpoint_id is None else encode_id(checkpoint_id)
+
+        def plan() -> Plan[bool]:
+            found = yield from reading.find(self._tables, key, encoded, now)
+            if found is None:
+                return False
+            thread, row = found
+            if encoded is None:
+                yield from deleting.delete_thread(self._tables, thread)
+            else:
+                yield from deleting.delete_checkpoint(self._tables, thread, row.seq)
+            return True
+
+        self._heads.forget(key)
+        return await self._engine.write(plan)
+
+    # ── pending writes ────────────────────────────────────────────────────────────────────────────
+
+    async def _put_writes(
+        self, thread_id: str, checkpoint_id: str, task_id: str, writes: Sequence[tuple[str, Any]]
+    ) -> None:
+        key, now = self._key(thread_id), self._clock.now_us()
+        await self._engine.write(lambda: put_writes(self._tables, key, checkpoint_id, task_id, writes, now))
+
+    async def _get_writes(
+        self, thread_id: str, checkpoint_id: str | None, task_id: str | None
+    ) -> list[PendingWrite]:
+        key, now = self._key(thread_id), self._clock.now_us()
+        return await self._engine.read(lambda: get_writes(self._tables, key, checkpoint_id, task_id, now))
+
+    # ── finding ───────────────────────────────────────────────────────────────────────────────────
+
+    async def _search(self, query: str, limit: int) -> list[dict[str, Any]]:
+        terms = query_terms(query)
+        if not terms:
+            return []
+        scope, now = self._key("x")[0], self._clock.now_us()
+        await self._catch_up()
+        prefix = _scope_prefix(scope)
+        return await self._engine.read(
+            lambda: finding.search(self._tables, scope, STATE_NS, prefix, terms, limit, now)
+        )
+
+    async def _threads(self, limit: int, pattern: str, after: str | None) -> Page[str]:
+        scope, now = self._key("x")[0], self._clock.now_us()
+        return await self._engine.read(
+            lambda: finding.list_threads(self._tables, scope, STATE_NS, pattern, limit, after, now)
+        )
+
+    async def _infos(self, limit: int, after: str | None, where: tuple[str, Any] | None) -> Page[CheckpointInfo]:
+        scope, now = self._key("x")[0], self._clock.now_us()
+        return await self._engine.read(
+            lambda: finding.list_infos(self._tables, scope, STATE_NS, limit, after, where, now)
+        )
+
+    async def _stats(self) -> CheckpointerStats:
+        scope, now = self._key("x")[0], self._clock.now_us()
+        return await self._engine.read(lambda: stats(self._tables, scope, now))
+
+    # ── branching, retention, moving ──────────────────────────────────────────────────────────────
+
+    async def _fork(self, thread_id: str, checkpoint_id: str | None, new_thread_id: str) -> str | None:
+        now = self._clock.now_us()
+        source, dest = self._key(thread_id), self._key(new_thread_id)
+        return await self._engine.write(
+            lambda: branching.fork(self._tables, source, checkpoint_id, dest, now, self._expires(now))
+        )
+
+    async def _prune(self, request: PruneRequest) -> list[tuple[str, str]]:
+        scope, now = self._key("x")[0], self._clock.now_us()
+        try:
+            removed = await self._engine.write(
+                lambda: branching.prune(self._tables, scope, STATE_NS, request, now)
+            )
+        except branching.DryRun as outcome:
+            removed = outcome.removed
+        return [(decode_id(key[2]), checkpoint_id) for key, checkpoint_id in removed]
+
+    async def _dump(self, thread_id: str) -> ThreadDump | None:
+        def plan() -> Plan[ThreadDump | None]:
+            thread = yield from reading.find_thread(self._tables, self._key(thread_id), now)
+            if thread is None:
+                return None
+            dump = yield from dumping.dump_thread(self._tables, thread)
+            return ThreadDump(thread_id, thread.created_at, dump.records)
+
+        now = self._clock.now_us()
+        return await self._engine.read(plan)
+
+    async def _restore(self, dump: ThreadDump) -> None:
+        now, key = self._clock.now_us(), self._key(dump.thread_id)
+        prefix = _scope_prefix(key[0])
+        await self._engine.write(
+            lambda: branching.restore(self._tables, key, dump, prefix, now, self._expires(now))
+        )
+        self._note_unindexed(sum(len(delta.add) for record in dump.records for delta in record.lists.values()))
+
+    # ── scopes and life ───────────────────────────────────────────────────────────────────────────
+
+    async def _scopes(self) -> list[str | None]:
+        now = self._clock.now_us()
+        found = await self._engine.read(
+            lambda: fetch(
+                f"SELECT DISTINCT scope FROM {self._tables.threads} WHERE ns = ?"
+                " AND (expires_at IS NULL OR expires_at > ?)",
+                *(STATE_NS, now),
+            )
+        )
+        return [_decode_scope(scope) for (scope,) in found]
+
+    async def _delete_scope(self) -> int:
+        scope = self._key("x")[0]
+
+        def plan() -> Plan[int]:
+            removed = yield from deleting.delete_scope(self._tables, scope, STATE_NS)
+            yield from text_index.compact(self._tables)
+            return removed
+
+        return await self._engine.write(plan)
+
+    async def _close(self) -> None:
+        if self._index_text and self._unindexed[0]:
+            self._engine.later(partial(text_index.catch_up, self._tables, 4 * text_index.CATCH_UP_ROWS))
+        await self._engine.close()
+
+    # ── helpers ───────────────────────────────────────────────────────────────────────────────────
+
+    def _key(self, thread_id: str) -> ThreadKey:
+        return (encode_scope(self._scope), STATE_NS, encode_id(thread_id))
+
+    def _expires(self, now: int) -> int | None:
+        return None if self._ttl_us is None else now + self._ttl_us
+
+    def _note_unindexed(self, entries: int) -> None:
+        """Let the index catch up now and then, so that no search has to do it all."""
+        self._unindexed[0] += entries
+        if self._index_text and self._unindexed[0] >= text_index.CATCH_UP_ROWS:
+            self._unindexed[0] = 0
+            self._engine.later(partial(text_index.catch_up, self._tables, 2 * text_index.CATCH_UP_ROWS))
+
+    async def _catch_up(self) -> None:
+        self._unindexed[0] = 0
+        while await self._engine.read(lambda: text_index.lag(self._tables)) > 0:
+            await self._engine.write(partial(text_index.catch_up, self._tables))
+
+
+def put_writes(
+    t: Tables, key: ThreadKey, checkpoint_id: str, task_id: str, writes: Sequence[tuple[str, Any]], now: int
+) -> Plan[None]:
+    """Replace a task's pending writes."""
+    found = yield from reading.find(t, key, encode_id(checkpoint_id), now)
+    if found is None:
+        thread_id = decode_id(key[2])
+        raise Conflict(
+            f"thread {thread_id!r} has no checkpoint {checkpoint_id!r}: it was deleted, or never saved",
+            expected=checkpoint_id,
+        )
+    thread, row = found
+    place = (thread.life, row.seq, encode_id(task_id))
+    yield from execute(
+        change(f"DELETE FROM {t.writes} WHERE life = ? AND seq = ? AND task_id = ?", *place),
+        many(
+            f"INSERT INTO {t.writes} (life, seq, task_id, idx, channel, value) VALUES (?, ?, ?, ?, ?, ?)",
+            [(*place, idx, encode_id(channel), codec.dumps(value)) for idx, (channel, value) in enumerate(writes)],
+        ),
+    )
+
+
+def get_writes(
+    t: Tables, key: ThreadKey, checkpoint_id: str | None, task_id: str | None, now: int
+) -> Plan[list[PendingWrite]]:
+    """Pending writes at the head or at that checkpoint."""
+    found = yield from reading.find(t, key, None if checkpoint_id is None else encode_id(checkpoint_id), now)
+    if found is None:
+        return []
+    thread, row = found
+    task = None if task_id is None else encode_id(task_id)
+    return (yield from reading.read_writes(t, thread.life, row.seq, task))
+
+
+def stats(t: Tables, scope: str, now: int) -> Plan[CheckpointerStats]:
+    """Counts within a scope."""
+    live = "t.scope = ? AND t.ns = ? AND (t.expires_at IS NULL OR t.expires_at > ?)"
+    place = (scope, STATE_NS, now)
+    hidden = f"NOT EXISTS (SELECT 1 FROM {t.hidden} h WHERE h.life = t.life AND h.seq = c.seq)"
+    counts: list[int] = []
+    for query in (
+        f"SELECT COUNT(*) FROM {t.threads} t WHERE {live}",
+        f"SELECT COUNT(*) FROM {t.threads} t JOIN {t.checkpoints} c ON c.life = t.life WHERE {live} AND {hidden}",
+        f"SELECT COUNT(*) FROM {t.threads} t JOIN {t.forks} f ON f.life = t.life"
+        f" JOIN {t.checkpoints} c ON c.life = f.base AND c.seq <= f.upto WHERE {live} AND {hidden}",
+        f"SELECT COUNT(*) FROM {t.threads} t JOIN {t.writes} w ON w.life = t.life WHERE {live}",
+    ):
+        ((count,),) = yield from fetch(query, *place)
+        counts.append(int(count))
+    prefix = _scope_prefix(scope)
+    ((entries, size),) = yield from fetch(
+        f"SELECT COUNT(*), COALESCE(SUM(LENGTH(body)), 0) FROM {t.entries} WHERE life BETWEEN ? AND ?",
+        *(prefix + b"\x00" * 10, prefix + b"\xff" * 10),
+    )
+    threads, own, inherited, writes = counts
+    return CheckpointerStats(threads, own + inherited, int(entries), writes, int(size))
+
+
+def encode_scope(scope: str | None) -> str:
+    """The default scope is not a string that anybody can pass."""
+    return "d" if scope is None else "u" + encode_id(scope)
+
+
+def _decode_scope(scope: str) -> str | None:
+    return None if scope == "d" else decode_id(scope[1:])
+
+
+@lru_cache(maxsize=4096)
+def _scope_prefix(scope: str) -> bytes:
+    return blake2b(scope.encode(), digest_size=text_index.SCOPE_BYTES).digest()
+
+
+def _known(
+    life: bytes, next_seq: int, row: reading.CheckpointRow, stored: dict[str, StoredList], state: Any
+) -> KnownHead:
+    """What a load teaches about the head. Whether a log can be appended to is not known: a save asks."""
+    lists = {
+        name: KnownList(stored[name], getattr(state, name), False) for name in LOGGED_FIELDS if name in stored
+    }
+    return KnownHead(life, row.seq, next_seq, row.checkpoint_id, lists)

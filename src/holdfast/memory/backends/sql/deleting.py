@@ -1,0 +1,136 @@
+"""Delete: a thread, a checkpoint, what retention says, a scope. What a fork still reads stays.
+
+Nothing counts references. What may go is asked for: a life's checkpoints are needed while its thread shows them or
+up to the highest sequence that a fork reads; its entries, while one of its remaining checkpoints has them.
+"""
+
+from collections.abc import Iterable
+
+from holdfast.memory.backends.sql.dialect import Tables
+from holdfast.memory.backends.sql.lineage import ThreadRow, visible
+from holdfast.memory.backends.sql.plan import Plan, change, execute, fetch, fetch_one, many
+from holdfast.memory.backends.sql.text_index import remove_entries
+from holdfast.memory.log import load_lists
+
+
+def delete_thread(t: Tables, thread: ThreadRow) -> Plan[None]:
+    """Remove the thread and all that only it had."""
+    life = thread.life
+    yield from execute(
+        change(
+            f"DELETE FROM {t.threads} WHERE scope = ? AND ns = ? AND thread_id = ?",
+            *(thread.scope, thread.ns, thread.thread_id),
+        ),
+        change(f"DELETE FROM {t.lives} WHERE life = ?", life),
+        change(f"DELETE FROM {t.hidden} WHERE life = ?", life),
+        change(f"DELETE FROM {t.writes} WHERE life = ?", life),
+        *(change(f"DELETE FROM {t.forks} WHERE base = ? AND life = ?", s.life, life) for s in thread.inherited),
+    )
+    yield from _trim_dead_life(t, life)
+    for span in thread.inherited:
+        alive = yield from fetch_one(f"SELECT 1 FROM {t.lives} WHERE life = ?", span.life)
+        if alive is None:
+            yield from _trim_dead_life(t, span.life)
+        else:
+            yield from _remove_hidden(t, span.life)
+
+
+def delete_checkpoint(t: Tables, thread: ThreadRow, seq: int) -> Plan[None]:
+    """Remove one checkpoint from what the thread shows; if it was the last, the thread."""
+    yield from hide(t, thread, [seq])
+    condition, params = visible(t, thread)
+    ((head,),) = yield from fetch(f"SELECT MAX(c.seq) FROM {t.checkpoints} c WHERE {condition}", *params)
+    if head is None:
+        yield from delete_thread(t, thread)
+        return
+    yield from execute(
+        change(
+            f"UPDATE {t.threads} SET head_seq = ? WHERE scope = ? AND ns = ? AND thread_id = ?",
+            *(head, thread.scope, thread.ns, thread.thread_id),
+        )
+    )
+
+
+def hide(t: Tables, thread: ThreadRow, sequences: Iterable[int]) -> Plan[None]:
+    """Make the thread no longer show these; remove those that nobody else reads."""
+    sequences = list(sequences)
+    if not sequences:
+        return
+    pinned = yield from read_by_forks(t, thread.life)
+    own: list[tuple[bytes, int]] = []
+    others: list[tuple[bytes, int]] = []
+    for seq in sequences:
+        (own if seq >= thread.own.first and seq > pinned else others).append((thread.life, seq))
+    yield from execute(
+        many(f"DELETE FROM {t.writes} WHERE life = ? AND seq = ?", own + others),
+        many(f"INSERT INTO {t.hidden} (life, seq) VALUES (?, ?)", others),
+        many(f"DELETE FROM {t.checkpoints} WHERE life = ? AND seq = ?", own),
+    )
+    if own:
+        yield from collect_entries(t, thread.life)
+
+
+def read_by_forks(t: Tables, life: bytes) -> Plan[int]:
+    """The highest sequence of this life that a fork reads; 0 if there is none."""
+    ((highest,),) = yield from fetch(f"SELECT MAX(upto) FROM {t.forks} WHERE base = ?", life)
+    return 0 if highest is None else int(highest)
+
+
+def collect_entries(t: Tables, life: bytes) -> Plan[None]:
+    """Remove the life's entries that none of its remaining checkpoints has."""
+    needed: dict[int, int] = {}
+    found = yield from fetch(f"SELECT seq, lists FROM {t.checkpoints} WHERE life = ?", life)
+    for seq, text in found:
+        for stored in load_lists(text, life, f"life {life.hex()}, seq {seq}").values():
+            for segment in stored.path:
+                if segment.life == life:
+                    needed[segment.log] = max(needed.get(segment.log, 0), segment.end)
+    logs = yield from fetch(f"SELECT log, MAX(pos) FROM {t.entries} WHERE life = ? GROUP BY log", life)
+    for log, last in logs:
+        if last >= needed.get(log, 0):
+            place = (life, log, needed.get(log, 0))
+            yield from remove_entries(t, "life = ? AND log = ? AND pos >= ?", place)
+
+
+def _trim_dead_life(t: Tables, life: bytes) -> Plan[None]:
+    """After its thread is gone: keep only what forks read."""
+    pinned = yield from read_by_forks(t, life)
+    yield from execute(change(f"DELETE FROM {t.checkpoints} WHERE life = ? AND seq > ?", life, pinned))
+    if pinned:
+        yield from collect_entries(t, life)
+        return
+    yield from remove_entries(t, "life = ?", (life,))
+
+
+def _remove_hidden(t: Tables, life: bytes) -> Plan[None]:
+    """After a fork is gone: checkpoints that were kept only for it."""
+    pinned = yield from read_by_forks(t, life)
+    condition = f"life = ? AND seq > ? AND seq IN (SELECT seq FROM {t.hidden} WHERE life = ?)"
+    (removed,) = yield from execute(change(f"DELETE FROM {t.checkpoints} WHERE {condition}", life, pinned, life))
+    if removed:
+        own = yield from fetch(f"SELECT seq FROM {t.checkpoints} WHERE life = ?", life)
+        kept = {seq for (seq,) in own}
+        hidden = yield from fetch(f"SELECT seq FROM {t.hidden} WHERE life = ? AND seq > ?", life, pinned)
+        gone = [(life, seq) for (seq,) in hidden if seq not in kept]
+        yield from execute(many(f"DELETE FROM {t.hidden} WHERE life = ? AND seq = ?", gone))
+        yield from collect_entries(t, life)
+
+
+def delete_scope(t: Tables, scope: str, ns: str) -> Plan[int]:
+    """Remove every thread of a scope. Sharing never crosses scopes, so nothing has to be kept."""
+    lives = yield from fetch(f"SELECT life FROM {t.threads} WHERE scope = ? AND ns = ?", scope, ns)
+    bases = yield from fetch(f"SELECT DISTINCT base FROM {t.forks} WHERE scope = ? AND ns = ?", scope, ns)
+    keys = [(life,) for (life,) in {*lives, *bases}]
+    for key in keys:
+        yield from remove_entries(t, "life = ?", key)
+    yield from execute(
+        *(
+            many(f"DELETE FROM {table} WHERE life = ?", keys)
+            for table in (t.checkpoints, t.writes, t.hidden, t.lives)
+        ),
+        change(f"DELETE FROM {t.forks} WHERE scope = ? AND ns = ?", scope, ns),
+        change(f"DELETE FROM {t.threads} WHERE scope = ? AND ns = ?", scope, ns),
+    )
+    return len(lives)
+
+

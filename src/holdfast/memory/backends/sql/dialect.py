@@ -1,0 +1,85 @@
+"""What differs between SQL databases. Everything else is the same text everywhere."""
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holdfast.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from holdfast.memory.backends.sql.text_index import TextIndex
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """Types and clauses of one database."""
+
+    name: str
+    key: str  # type of a 16-byte key
+    id_text: str  # type of an encoded id, compared by code point
+    text: str  # type of unbounded text
+    number: str  # type of a 64-bit integer
+    binary: str  # type of unbounded bytes
+    row_number: str  # column definition of a number that the database assigns to each row
+    substring: str  # function that cuts characters out of a text
+    greatest: str  # function that gives the greatest of its arguments
+    clustered: str  # suffix of a table that is stored in the order of its primary key
+
+
+def checked_identifier(value: object, field: str) -> str:
+    """A name that is safe to put into SQL text."""
+    if not isinstance(value, str) or _IDENTIFIER.fullmatch(value) is None:
+        raise InvalidInput(
+            f"{field} must be a plain SQL identifier (letters, digits, _; up to 63), got {value!r}"
+        )
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The names of the checkpoint tables under one prefix, and the dialect that they are in."""
+
+    dialect: Dialect
+    text: "TextIndex"
+    prefix: str = "holdfast"
+
+    def __post_init__(self) -> None:
+        checked_identifier(self.prefix, "table_name")
+
+    @property
+    def meta(self) -> str:
+        return f"{self.prefix}_meta"
+
+    @property
+    def threads(self) -> str:
+        return f"{self.prefix}_threads"
+
+    @property
+    def lives(self) -> str:
+        return f"{self.prefix}_lives"
+
+    @property
+    def forks(self) -> str:
+        return f"{self.prefix}_forks"
+
+    @property
+    def hidden(self) -> str:
+        return f"{self.prefix}_hidden"
+
+    @property
+    def checkpoints(self) -> str:
+        return f"{self.prefix}_checkpoints"
+
+    @property
+    def entries(self) -> str:
+        return f"{self.prefix}_entries"
+
+    @property
+    def writes(self) -> str:
+        return f"{self.prefix}_writes"
+
+    @property
+    def words(self) -> str:
+        return f"{self.prefix}_words"

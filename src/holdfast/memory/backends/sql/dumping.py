@@ -1,0 +1,190 @@
+"""A whole thread out of the tables and into them, each entry once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from holdfast.core import codec
+from holdfast.core.errors import Corrupt, InvalidInput
+from holdfast.core.ids import new_key
+from holdfast.memory.backends.sql.dialect import Tables
+from holdfast.memory.backends.sql.heads import ThreadKey
+from holdfast.memory.backends.sql.lineage import ThreadRow, next_number, visible
+from holdfast.memory.backends.sql.plan import Plan, Statement, change, execute, fetch, many
+from holdfast.memory.backends.sql.reading import CHECKPOINT_COLUMNS, checkpoint_row
+from holdfast.memory.encoding import decode_id, encode_id
+from holdfast.memory.log import (
+    EMPTY,
+    LOGS_A_SAVE,
+    Entry,
+    KnownList,
+    Path,
+    Place,
+    StoredList,
+    dump_lists,
+    grow,
+    load_lists,
+    shared_length,
+    verified,
+)
+from holdfast.memory.requests import DumpRecord, ListDelta
+
+Bodies = dict[tuple[bytes, int], dict[int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    records: list[DumpRecord]
+    sequences: list[int]
+
+
+def dump_thread(t: Tables, thread: ThreadRow, upto: int | None = None) -> Plan[Dump]:
+    """All checkpoints that the thread shows, oldest first, each as a change from the one before."""
+    condition, params = visible(t, thread)
+    if upto is not None:
+        condition, params = f"{condition} AND c.seq <= ?", [*params, upto]
+    found = yield from fetch(
+        f"SELECT {CHECKPOINT_COLUMNS} FROM {t.checkpoints} c WHERE {condition} ORDER BY c.seq", *params
+    )
+    rows_ = [checkpoint_row(row) for row in found]
+    lists = [load_lists(row.lists, row.life, row.place) for row in rows_]
+    bodies = yield from _bodies(t, [stored.path for each in lists for stored in each.values()])
+    writes = yield from _writes(t, thread.life)
+    records: list[DumpRecord] = []
+    previous: dict[str, StoredList] = {}
+    for row, stored in zip(rows_, lists, strict=True):
+        deltas = {
+            name: _delta(previous.get(name), stored.get(name), bodies, f"{name} of {row.place}")
+            for name in {**previous, **stored}
+        }
+        records.append(
+            DumpRecord(
+                checkpoint_id=row.checkpoint_id,
+                parent_id=row.parent_id,
+                created_us=row.created_at,
+                metadata=row.info("").metadata,
+                head=row.head,
+                lists={name: delta for name, delta in deltas.items() if delta is not None},
+                writes=writes.get(row.seq, []),
+            )
+        )
+        previous = stored
+    if lists:
+        for name, stored_list in lists[-1].items():  # the newest stands for what all share
+            place = f"{name} of {rows_[-1].place}"
+            verified(stored_list, _texts(stored_list.path, bodies, 0, place), place)
+    return Dump(records, [row.seq for row in rows_])
+
+
+def restore_thread(
+    t: Tables,
+    key: ThreadKey,
+    records: Sequence[DumpRecord],
+    sequences: Sequence[int] | None,
+    prefix: bytes,
+    now: int,
+    expires: int | None,
+    *,
+    created: int | None = None,
+) -> Plan[None]:
+    """Write records as a new thread, which must not exist."""
+    if not records:
+        raise InvalidInput(f"thread {decode_id(key[2])!r} has no checkpoint: there is nothing to restore")
+    life = new_key(prefix)
+    sequences = list(sequences or range(1, len(records) + 1))
+    known: dict[str, KnownList] = {}
+    for record, seq in zip(records, sequences, strict=True):
+        known, statements = _restore_record(t, life, seq, record, known)
+        yield from execute(*statements)
+    scope, ns, thread_id = key
+    yield from execute(
+        change(
+            f"INSERT INTO {t.threads} (scope, ns, thread_id, life, head_seq, next_seq, saved, created_at, updated_at,"
+            f" expires_at, lineage) SELECT ?, ?, ?, ?, ?, ?, {next_number(t)}, ?, ?, ?, '[]'"
+            f" FROM {t.threads} WHERE scope = ? AND ns = ?",
+            *(scope, ns, thread_id, life, sequences[-1], sequences[-1] + 1, now),
+            *(now if created is None else created, now, expires, scope, ns),
+        ),
+        change(f"INSERT INTO {t.lives} (life, scope, ns, thread_id) VALUES (?, ?, ?, ?)", life, *key),
+    )
+
+
+def _restore_record(
+    t: Tables, life: bytes, seq: int, record: DumpRecord, known: dict[str, KnownList]
+) -> tuple[dict[str, KnownList], list[Statement]]:
+    entries: list[Entry] = []
+    lists: dict[str, KnownList] = {}
+    for index, (name, delta) in enumerate(record.lists.items()):
+        before = known.get(name, EMPTY)
+        if not 0 <= delta.keep <= len(before.elements):
+            raise InvalidInput(f"checkpoint {record.checkpoint_id!r} keeps {delta.keep} {name}, there are fewer")
+        elements = (*before.elements[: delta.keep], *delta.add)
+        place = Place(life, seq * LOGS_A_SAVE + index, str, int(name == "messages"))
+        lists[name], added = grow(before, elements, place)
+        entries += added
+    lists = {name: value for name, value in lists.items() if value.elements}
+    parent = None if record.parent_id is None else encode_id(record.parent_id)
+    return lists, [
+        change(
+            f"INSERT INTO {t.checkpoints} (life, seq, checkpoint_id, parent_id, created_at, metadata, head, lists)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            *(life, seq, encode_id(record.checkpoint_id), parent, record.created_us),
+            *(codec.dumps(dict(record.metadata)), record.head, dump_lists(lists, life)),
+        ),
+        many(
+            f"INSERT INTO {t.entries} (seq, life, log, pos, searchable, digest, body) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [(seq, *entry) for entry in entries],
+        ),
+        many(
+            f"INSERT INTO {t.writes} (life, seq, task_id, idx, channel, value) VALUES (?, ?, ?, ?, ?, ?)",
+            [(life, seq, encode_id(task), idx, encode_id(channel), codec.dumps(v)) for task, idx, channel, v in record.writes],
+        ),
+    ]
+
+
+def _delta(
+    before: StoredList | None, after: StoredList | None, bodies: Bodies, place: str
+) -> ListDelta | None:
+    """``None`` if there is no such list any more."""
+    if after is None:
+        return None
+    keep = 0 if before is None else shared_length(before.path, after.path)
+    return ListDelta(keep, _texts(after.path, bodies, keep, place))
+
+
+def _texts(path: Path, bodies: Bodies, start: int, place: str) -> list[str]:
+    texts: list[str] = []
+    first = 0
+    for segment in path:
+        log = bodies.get((segment.life, segment.log), {})
+        try:
+            texts += [log[position] for position in range(max(first, start), segment.end)]
+        except KeyError as error:
+            raise Corrupt(f"{place}: entry {error.args[0]} is missing", place=place) from error
+        first = segment.end
+    return texts
+
+
+def _bodies(t: Tables, paths: Sequence[Path]) -> Plan[Bodies]:
+    ends: dict[tuple[bytes, int], int] = {}
+    for path in paths:
+        for segment in path:
+            place = (segment.life, segment.log)
+            ends[place] = max(ends.get(place, 0), segment.end)
+    bodies: Bodies = {}
+    for (life, log), end in ends.items():
+        found = yield from fetch(
+            f"SELECT pos, body FROM {t.entries} WHERE life = ? AND log = ? AND pos < ?", life, log, end
+        )
+        bodies[life, log] = dict(found)
+    return bodies
+
+
+def _writes(t: Tables, life: bytes) -> Plan[dict[int, list[tuple[str, int, str, object]]]]:
+    found = yield from fetch(
+        f"SELECT seq, task_id, idx, channel, value FROM {t.writes} WHERE life = ? ORDER BY seq, task_id, idx", life
+    )
+    writes: dict[int, list[tuple[str, int, str, object]]] = {}
+    for seq, task_id, idx, channel, value in found:
+        write = (decode_id(task_id), idx, decode_id(channel), codec.loads(value, place=f"write {task_id!r} {idx}"))
+        writes.setdefault(seq, []).append(write)
+    return writes

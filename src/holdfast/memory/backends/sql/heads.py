@@ -1,0 +1,48 @@
+"""What this process knows about the heads of threads, so that a save need not read before it writes.
+
+It is only ever a guess: a save that relies on it is guarded by the life and the next sequence of the thread.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from holdfast.memory.log import KnownList
+
+_MOST = 256
+
+
+class KnownHead(NamedTuple):
+    """A thread's head as this process last saw it, with the elements of its lists."""
+
+    life: bytes
+    seq: int
+    next_seq: int
+    checkpoint_id: str | None
+    lists: Mapping[str, KnownList]
+
+
+ThreadKey = tuple[str, str, str]
+
+
+class Heads:
+    """The most recently used heads."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[ThreadKey, KnownHead] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: ThreadKey) -> KnownHead | None:
+        return self._known.get(key)
+
+    def remember(self, key: ThreadKey, head: KnownHead) -> None:
+        with self._lock:
+            self._known[key] = head
+            self._known.move_to_end(key)
+            if len(self._known) > _MOST:
+                self._known.popitem(last=False)
+
+    def forget(self, key: ThreadKey) -> None:
+        with self._lock:
+            self._known.pop(key, None)

@@ -1,0 +1,97 @@
+"""What a thread sees: its own checkpoints, and those that it inherited from the lives it was forked from."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.memory.backends.sql.dialect import Tables
+
+FOREVER = 2**62
+
+THREAD_COLUMNS = "life, head_seq, next_seq, saved, created_at, updated_at, expires_at, lineage"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Checkpoints of one life from a first to a last sequence."""
+
+    life: bytes
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadRow:
+    """A row of the table of threads. ``spans``: all that the thread can see, oldest first, its own part last."""
+
+    scope: str
+    ns: str
+    thread_id: str
+    life: bytes
+    head_seq: int
+    next_seq: int
+    saved: int
+    created_at: int
+    updated_at: int
+    expires_at: int | None
+    spans: tuple[Span, ...]
+
+    @property
+    def own(self) -> Span:
+        return self.spans[-1]
+
+    @property
+    def inherited(self) -> tuple[Span, ...]:
+        return self.spans[:-1]
+
+    def owner(self, seq: int) -> bytes:
+        """The life whose checkpoint has that sequence here."""
+        return next(span.life for span in self.spans if seq <= span.last)
+
+    def until(self, seq: int) -> tuple[Span, ...]:
+        """What the thread could see when that sequence was its newest."""
+        return tuple(Span(s.life, s.first, min(s.last, seq)) for s in self.spans if s.first <= seq)
+
+    def expired(self, now: int) -> bool:
+        return self.expires_at is not None and self.expires_at <= now
+
+
+def thread_row(key: tuple[str, str, str], row: Sequence[Any]) -> ThreadRow:
+    """From the columns in :data:`THREAD_COLUMNS`."""
+    life, head_seq, next_seq, saved, created_at, updated_at, expires_at, lineage = row
+    return ThreadRow(
+        *key, life, head_seq, next_seq, saved, created_at, updated_at, expires_at, load_lineage(lineage, life)
+    )
+
+
+def dump_lineage(inherited: Sequence[Span]) -> str:
+    return json.dumps([[span.life.hex(), span.last] for span in inherited], separators=(",", ":"))
+
+
+def load_lineage(text: str, life: bytes) -> tuple[Span, ...]:
+    if text == "[]":
+        return (Span(life, 1, FOREVER),)
+    spans: list[Span] = []
+    first = 1
+    for base, last in json.loads(text):
+        spans.append(Span(bytes.fromhex(base), first, last))
+        first = last + 1
+    spans.append(Span(life, first, FOREVER))
+    return tuple(spans)
+
+
+def visible(t: Tables, row: ThreadRow) -> tuple[str, list[Any]]:
+    """A condition, with its parameters, on checkpoints ``c``: what this thread shows."""
+    parts = " OR ".join(["(c.life = ? AND c.seq BETWEEN ? AND ?)"] * len(row.spans))
+    params: list[Any] = [value for s in row.spans for value in (s.life, s.first, s.last)]
+    hidden = f"NOT EXISTS (SELECT 1 FROM {t.hidden} h WHERE h.life = ? AND h.seq = c.seq)"
+    return f"({parts}) AND {hidden}", [*params, row.life]
+
+
+def next_number(t: Tables) -> str:
+    """An expression over the threads of one scope, with the time as its parameter: the number of the next save.
+
+    Above all that are there, and above those that are no longer there as long as the clock doesn't run backwards.
+    """
+    return f"{t.dialect.greatest}(COALESCE(MAX(saved), 0) + 1, ?)"

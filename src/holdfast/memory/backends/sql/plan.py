@@ -1,0 +1,80 @@
+"""Plans: SQL operations without I/O.
+
+A plan is a generator. It yields batches of statements, receives their results, and returns a value. An engine runs
+a plan in one transaction: SQLite in one hop to a thread, a server with one round trip for each batch.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+T = TypeVar("T")
+
+Row = tuple[Any, ...]
+
+
+class Statement(NamedTuple):
+    """``kind``: "rows" answers with a list of rows, "change" and "many" with the number of rows changed.
+
+    A ``guard`` that changes nothing ends its batch: what follows in the batch is not run (on a server that gets the
+    batch as one message: has no effect), and the results end with its 0.
+    """
+
+    kind: str
+    sql: str
+    params: Sequence[Any]
+    guard: bool = False
+
+
+Plan = Generator[list[Statement], list[Any], T]
+PlanFactory = Callable[[], Plan[T]]
+
+
+def rows(sql: str, *params: Any) -> Statement:
+    return Statement("rows", sql, params)
+
+
+def change(sql: str, *params: Any) -> Statement:
+    return Statement("change", sql, params)
+
+
+def guard(sql: str, *params: Any) -> Statement:
+    return Statement("change", sql, params, True)
+
+
+def many(sql: str, params: Sequence[Sequence[Any]]) -> Statement:
+    return Statement("many", sql, params)
+
+
+def fetch(sql: str, *params: Any) -> Plan[list[Row]]:
+    """All rows of one query."""
+    (found,) = yield [Statement("rows", sql, params)]
+    return list(found)
+
+
+def fetch_one(sql: str, *params: Any) -> Plan[Row | None]:
+    """The first row of one query, if there is one."""
+    (found,) = yield [Statement("rows", sql, params)]
+    return found[0] if found else None
+
+
+def execute(*statements: Statement) -> Plan[list[Any]]:
+    """Run statements for their effect."""
+    return (yield list(statements))
+
+
+class Engine(Protocol):
+    """Runs plans against one database."""
+
+    async def read(self, plan: PlanFactory[T]) -> T:
+        """Run a plan that only reads, on one consistent snapshot."""
+        ...
+
+    async def write(self, plan: PlanFactory[T]) -> T:
+        """Run a plan in a transaction: all of it, or nothing."""
+        ...
+
+    def later(self, plan: PlanFactory[Any]) -> None:
+        """Run upkeep in a transaction of its own; its failure is nobody's failure."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,166 @@
+"""Load: a thread's row, a checkpoint's row, and one range of entries for each segment of its lists."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from holdfast.core import codec
+from holdfast.core.clock import from_us
+from holdfast.core.errors import Corrupt
+from holdfast.memory.backends.sql.dialect import Tables
+from holdfast.memory.backends.sql.heads import ThreadKey
+from holdfast.memory.backends.sql.lineage import THREAD_COLUMNS, ThreadRow, thread_row, visible
+from holdfast.memory.backends.sql.plan import Plan, Row, Statement, fetch, fetch_one, rows
+from holdfast.memory.encoding import decode_id
+from holdfast.memory.log import StoredList, load_lists, verified
+from holdfast.memory.records import CheckpointInfo, PendingWrite
+
+T = TypeVar("T")
+
+INFO_COLUMNS = "c.life, c.seq, c.checkpoint_id, c.parent_id, c.created_at, c.metadata"
+CHECKPOINT_COLUMNS = f"{INFO_COLUMNS}, c.head, c.lists"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointRow:
+    """A row of the table of checkpoints; ids are decoded."""
+
+    life: bytes
+    seq: int
+    checkpoint_id: str
+    parent_id: str | None
+    created_at: int
+    metadata: str
+    head: str = ""
+    lists: str = "{}"
+
+    @property
+    def place(self) -> str:
+        return f"checkpoint {self.checkpoint_id!r} (life {self.life.hex()}, seq {self.seq})"
+
+    def info(self, thread_id: str) -> CheckpointInfo:
+        metadata = {} if self.metadata == "{}" else codec.loads(self.metadata, place=f"metadata of {self.place}")
+        if not isinstance(metadata, dict):
+            raise Corrupt(f"metadata of {self.place} is not an object", place=self.place)
+        return CheckpointInfo(
+            thread_id, self.checkpoint_id, self.parent_id, self.seq, from_us(self.created_at), metadata
+        )
+
+
+def checkpoint_row(row: Row) -> CheckpointRow:
+    life, seq, checkpoint_id, parent_id, created_at, *rest = row
+    parent = None if parent_id is None else decode_id(parent_id)
+    return CheckpointRow(bytes(life), seq, decode_id(checkpoint_id), parent, created_at, *rest)
+
+
+def find_thread(t: Tables, key: ThreadKey, now: int | None = None) -> Plan[ThreadRow | None]:
+    """The thread's row; with ``now`` only if it hasn't expired by then."""
+    row = yield from fetch_one(
+        f"SELECT {THREAD_COLUMNS} FROM {t.threads} WHERE scope = ? AND ns = ? AND thread_id = ?", *key
+    )
+    if row is None:
+        return None
+    thread = thread_row(key, row)
+    return None if now is not None and thread.expired(now) else thread
+
+
+def row_at(t: Tables, thread: ThreadRow, seq: int) -> Plan[CheckpointRow]:
+    """The checkpoint with that sequence, which must be there."""
+    life = thread.owner(seq)
+    row = yield from fetch_one(
+        f"SELECT {CHECKPOINT_COLUMNS} FROM {t.checkpoints} c WHERE c.life = ? AND c.seq = ?", life, seq
+    )
+    if row is None:
+        place = f"thread {decode_id(thread.thread_id)!r}, life {life.hex()}, seq {seq}"
+        raise Corrupt(f"{place}: the checkpoint's row is missing", place=place)
+    return checkpoint_row(row)
+
+
+def find_checkpoint(t: Tables, thread: ThreadRow, encoded_id: str) -> Plan[CheckpointRow | None]:
+    """The checkpoint with that id, if the thread shows it."""
+    condition, params = visible(t, thread)
+    row = yield from fetch_one(
+        f"SELECT {CHECKPOINT_COLUMNS} FROM {t.checkpoints} c WHERE {condition} AND c.checkpoint_id = ?",
+        *params,
+        encoded_id,
+    )
+    return None if row is None else checkpoint_row(row)
+
+
+def find(t: Tables, key: ThreadKey, encoded_id: str | None, now: int) -> Plan[tuple[ThreadRow, CheckpointRow] | None]:
+    """The head, or that checkpoint, with its thread."""
+    thread = yield from find_thread(t, key, now)
+    if thread is None:
+        return None
+    if encoded_id is None:
+        return thread, (yield from row_at(t, thread, thread.head_seq))
+    found = yield from find_checkpoint(t, thread, encoded_id)
+    return None if found is None else (thread, found)
+
+
+def newest(t: Tables, thread: ThreadRow, limit: int, before: int | None) -> Plan[list[CheckpointRow]]:
+    """Checkpoints that the thread shows, newest first, without their states."""
+    condition, params = visible(t, thread)
+    if before is not None:
+        condition, params = f"{condition} AND c.seq < ?", [*params, before]
+    found = yield from fetch(
+        f"SELECT {INFO_COLUMNS} FROM {t.checkpoints} c WHERE {condition} ORDER BY c.seq DESC LIMIT ?",
+        *(*params, limit),
+    )
+    return [checkpoint_row(row) for row in found]
+
+
+def read_lists(t: Tables, checkpoint: CheckpointRow) -> Plan[tuple[dict[str, StoredList], dict[str, Sequence[str]]]]:
+    """What is stored of the checkpoint's lists, and their encoded elements, checked against their digests."""
+    stored = load_lists(checkpoint.lists, checkpoint.life, checkpoint.place)
+    statements: list[Statement] = []
+    names: list[str] = []
+    for name, stored_list in stored.items():
+        start = 0
+        for segment in stored_list.path:
+            names.append(name)
+            statements.append(
+                rows(
+                    f"SELECT body FROM {t.entries} WHERE life = ? AND log = ? AND pos >= ? AND pos < ? ORDER BY pos",
+                    *(segment.life, segment.log, start, segment.end),
+                )
+            )
+            start = segment.end
+    results = (yield statements) if statements else []
+    bodies: dict[str, list[str]] = {name: [] for name in stored}
+    for name, found in zip(names, results, strict=True):
+        bodies[name] += [body for (body,) in found]
+    for name, texts in bodies.items():
+        if not all(isinstance(text, str) for text in texts):
+            raise Corrupt(f"{name} of {checkpoint.place}: an entry is not text", place=checkpoint.place)
+        verified(stored[name], texts, f"{name} of {checkpoint.place}")
+    return stored, dict(bodies)
+
+
+def decode(
+    checkpoint: CheckpointRow, lists: Mapping[str, Sequence[str]], join: Callable[[str, Mapping[str, Sequence[str]]], T]
+) -> T:
+    """The value that was saved; damage is reported with the place where it is."""
+    try:
+        return join(checkpoint.head, lists)
+    except Corrupt as error:
+        raise Corrupt(f"{checkpoint.place}: {error}", place=f"{checkpoint.place}, {error.place}") from error
+
+
+def read_writes(t: Tables, life: bytes, seq: int, task_id: str | None = None) -> Plan[list[PendingWrite]]:
+    """Pending writes at a checkpoint, in order."""
+    condition, params = ("", ()) if task_id is None else (" AND task_id = ?", (task_id,))
+    found = yield from fetch(
+        f"SELECT task_id, idx, channel, value FROM {t.writes} WHERE life = ? AND seq = ?{condition}", life, seq, *params
+    )
+    writes = [
+        PendingWrite(decode_id(task), idx, decode_id(channel), codec.loads(value, place=f"write {task!r} {idx}"))
+        for task, idx, channel, value in found
+    ]
+    return sorted(writes, key=lambda write: (write.task_id, write.idx))
+
+
+def metadata_has(checkpoint: CheckpointRow, key: str, value: Any) -> bool:
+    """Whether the metadata has that key with just that value."""
+    metadata = checkpoint.info("").metadata
+    return key in metadata and codec.same(metadata[key], value)

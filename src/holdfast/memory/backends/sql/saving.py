@@ -1,0 +1,271 @@
+"""Save: the new entries and one small row, in one transaction, whatever the length of the thread.
+
+The head is moved first, by an update that changes a row only if the head is what the writer thinks: it guards all
+that follows. A writer that knows the head (it saved or loaded it) need not read anything before.
+"""
+
+from typing import NamedTuple
+
+from holdfast.core.errors import Conflict
+from holdfast.core.ids import new_key
+from holdfast.core.unset import UNSET, UnsetType
+from holdfast.memory.backends.sql.deleting import delete_thread
+from holdfast.memory.backends.sql.dialect import Tables
+from holdfast.memory.backends.sql.heads import Heads, KnownHead, ThreadKey
+from holdfast.memory.backends.sql.lineage import ThreadRow, next_number
+from holdfast.memory.backends.sql.plan import Plan, Statement, execute, fetch
+from holdfast.memory.backends.sql.reading import CheckpointRow, find_checkpoint, find_thread, row_at
+from holdfast.memory.encoding import decode_id, encode_id
+from holdfast.memory.log import (
+    EMPTY,
+    LOGS_A_SAVE,
+    Entry,
+    KnownList,
+    Parts,
+    Place,
+    StoredList,
+    chain,
+    dump_lists,
+    grow,
+    load_lists,
+)
+
+
+class NewCheckpoint(NamedTuple):
+    """What is to be saved. ``parent`` is compared with the head; if it is given, its pending writes are folded in and go.
+
+    ``recorded_parent``: for a saver, whose callers say themselves what the parent is.
+    """
+
+    key: ThreadKey
+    checkpoint_id: str
+    id_given: bool
+    metadata: str
+    parts: Parts
+    parent: str | None | UnsetType
+    now: int
+    expires: int | None
+    scope_prefix: bytes
+    recorded_parent: str | None | UnsetType = UNSET
+
+
+class Saved(NamedTuple):
+    """``head`` is ``None`` if there was nothing to do; ``entries``: how many were written."""
+
+    checkpoint_id: str
+    head: KnownHead | None
+    entries: int = 0
+
+
+class Saver:
+    """The plans of a save, with their SQL made once."""
+
+    def __init__(self, tables: Tables, heads: Heads) -> None:
+        t = self._tables = tables
+        self._heads = heads
+        self._move_sql = (
+            f"UPDATE {t.threads} SET head_seq = ?, next_seq = ?, updated_at = ?, expires_at = ?,"
+            f" saved = (SELECT {next_number(t)} FROM {t.threads} WHERE scope = ? AND ns = ?)"
+            " WHERE scope = ? AND ns = ? AND thread_id = ? AND life = ? AND head_seq = ? AND next_seq = ?"
+            " AND (expires_at IS NULL OR expires_at > ?)"
+        )
+        self._thread_sql = (
+            f"INSERT INTO {t.threads} (scope, ns, thread_id, life, head_seq, next_seq, saved, created_at, updated_at,"
+            f" expires_at, lineage) SELECT ?, ?, ?, ?, 1, 2, {next_number(t)}, ?, ?, ?, '[]'"
+            f" FROM {t.threads} WHERE scope = ? AND ns = ?"
+        )
+        self._checkpoint_sql = (
+            f"INSERT INTO {t.checkpoints} (life, seq, checkpoint_id, parent_id, created_at, metadata, head, lists)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        )
+        self._entry_sql = (
+            f"INSERT INTO {t.entries} (seq, life, log, pos, searchable, digest, body) VALUES (?, ?, ?, ?, ?, ?, ?)"
+        )
+        self._life_sql = f"INSERT INTO {t.lives} (life, scope, ns, thread_id) VALUES (?, ?, ?, ?)"
+        self._fold_sql = f"DELETE FROM {t.writes} WHERE life = ? AND seq = ?"
+
+    def save(self, new: NewCheckpoint) -> Plan[Saved]:
+        """Append a checkpoint; see :meth:`BaseCheckpointer.save` for the rules."""
+        known = None if new.id_given else self._heads.get(new.key)
+        if known is not None and (new.parent is UNSET or new.parent == known.checkpoint_id):
+            head, entries, certain = _next_head(known, new)
+            if certain:
+                results = yield [self._move(known, new), *self._insert(head, known, entries, new)]
+                if results[0]:
+                    return Saved(new.checkpoint_id, head, len(entries))
+        return (yield from self._save_on_stored(new))
+
+    def _save_on_stored(self, new: NewCheckpoint) -> Plan[Saved]:
+        t = self._tables
+        row = yield from find_thread(t, new.key)
+        if row is not None and row.expired(new.now):
+            yield from delete_thread(t, row)
+            row = None
+        if row is None:
+            return (yield from self._save_first(new))
+        if new.id_given:
+            twin = yield from find_checkpoint(t, row, encode_id(new.checkpoint_id))
+            if twin is not None:
+                return _repeated(twin, new)
+        parent = yield from row_at(t, row, row.head_seq)
+        if new.parent is not UNSET and new.parent != parent.checkpoint_id:
+            raise _conflict(new, parent.checkpoint_id)
+        known = yield from self._known_head(row, parent, new)
+        head, entries, _ = _next_head(known, new)
+        statements = [self._move(known, new), *self._insert(head, known, entries, new)]
+        if row.next_seq == row.own.first:
+            statements.append(Statement("change", self._life_sql, (row.life, *new.key)))
+        yield statements
+        return Saved(new.checkpoint_id, head, len(entries))
+
+    def _save_first(self, new: NewCheckpoint) -> Plan[Saved]:
+        if isinstance(new.parent, str):
+            raise _conflict(new, None)
+        life = new_key(new.scope_prefix)
+        before = KnownHead(life, 0, 1, None, {})
+        head, entries, _ = _next_head(before, new)
+        scope, ns, thread_id = new.key
+        values = (scope, ns, thread_id, life, new.now, new.now, new.now, new.expires, scope, ns)
+        yield from execute(
+            Statement("change", self._thread_sql, values),
+            *self._insert(head, before, entries, new),
+            Statement("change", self._life_sql, (life, *new.key)),
+        )
+        return Saved(new.checkpoint_id, head, len(entries))
+
+    # ── statements ────────────────────────────────────────────────────────────────────────────────
+
+    def _move(self, known: KnownHead, new: NewCheckpoint) -> Statement:
+        scope, ns, thread_id = new.key
+        life, seq, next_seq, _, _ = known
+        values = (
+            *(next_seq, next_seq + 1, new.now, new.expires, new.now, scope, ns),
+            *(scope, ns, thread_id, life, seq, next_seq, new.now),
+        )
+        return Statement("change", self._move_sql, values, True)
+
+    def _insert(
+        self, head: KnownHead, known: KnownHead, entries: list[Entry], new: NewCheckpoint
+    ) -> list[Statement]:
+        life, seq, _, checkpoint_id, lists = head
+        parent = known.checkpoint_id if new.recorded_parent is UNSET else new.recorded_parent
+        values = (
+            *(life, seq, encode_id(new.checkpoint_id), None if parent is None else encode_id(parent)),
+            *(new.now, new.metadata, new.parts.head, dump_lists(lists, life)),
+        )
+        statements = [Statement("change", self._checkpoint_sql, values)]
+        if entries:
+            statements.append(Statement("many", self._entry_sql, [(seq, *entry) for entry in entries]))
+        if isinstance(new.parent, str):
+            statements.append(Statement("change", self._fold_sql, (life, known.seq)))
+        return statements
+
+    # ── what is stored already ────────────────────────────────────────────────────────────────────
+
+    def _known_head(self, row: ThreadRow, parent: CheckpointRow, new: NewCheckpoint) -> Plan[KnownHead]:
+        """The head with the elements that the new state shares with it, from this process or from the database."""
+        known = self._heads.get(new.key)
+        if known is not None and (known.life, known.seq) != (row.life, row.head_seq):
+            known = None
+        stored = load_lists(parent.lists, parent.life, parent.place)
+        lists: dict[str, KnownList] = {}
+        for name in new.parts.lists:
+            if name not in stored:
+                continue
+            if known is not None and name in known.lists:
+                shared: KnownList = known.lists[name]
+            else:
+                shared = yield from self._shared_with_stored(stored[name], name, new.parts)
+            at_end = yield from self._ends_its_log(shared.stored, row.life)
+            lists[name] = shared._replace(at_end=at_end)
+        return KnownHead(row.life, row.head_seq, row.next_seq, parent.checkpoint_id, lists)
+
+    def _shared_with_stored(self, stored: StoredList, name: str, parts: Parts) -> Plan[KnownList]:
+        """The stored list, with our own elements standing for those that are the same there."""
+        ours, encode = parts.lists[name][: stored.length], parts.encoders[name]
+        digests: list[bytes] = []
+        digest = b""
+        for element in ours:
+            digest = chain(digest, encode(element))
+            digests.append(digest)
+        if len(digests) == stored.length and digest == stored.digest:
+            return KnownList(stored, ours, False)
+        theirs: list[bytes] = []
+        start = 0
+        for segment in stored.path:
+            found = yield from fetch(
+                f"SELECT digest FROM {self._tables.entries}"
+                " WHERE life = ? AND log = ? AND pos >= ? AND pos < ? ORDER BY pos",
+                *(segment.life, segment.log, start, segment.end),
+            )
+            theirs += [bytes(value) for (value,) in found]
+            start = segment.end
+        pairs = enumerate(zip(digests, theirs, strict=False))
+        parted = next((index for index, (our, their) in pairs if our != their), min(len(digests), len(theirs)))
+        # What differs is stood for by objects that equal nothing, so that the lists part just there.
+        return KnownList(stored, (*ours[:parted], *(_Other() for _ in range(stored.length - parted))), False)
+
+    def _ends_its_log(self, stored: StoredList, life: bytes) -> Plan[bool]:
+        tail = stored.path[-1]
+        if tail.life != life:
+            return False
+        ((last,),) = yield from fetch(
+            f"SELECT MAX(pos) FROM {self._tables.entries} WHERE life = ? AND log = ?", life, tail.log
+        )
+        return last is not None and int(last) + 1 == tail.end
+
+
+class _Other:
+    """A stored element that is not one of ours."""
+
+    __slots__ = ()
+
+
+def _next_head(known: KnownHead, new: NewCheckpoint) -> tuple[KnownHead, list[Entry], bool]:
+    """The head after this save, the entries to write, and whether it is certain that they can be appended."""
+    life, _, seq, _, known_lists = known
+    _, parts_lists, encoders, searchable = new.parts
+    entries: list[Entry] = []
+    lists: dict[str, KnownList] = {}
+    certain = True
+    for index, (name, elements) in enumerate(parts_lists.items()):
+        before = known_lists.get(name, EMPTY)
+        place = Place(life, seq * LOGS_A_SAVE + index, encoders[name], int(name == searchable))
+        lists[name], added = grow(before, elements, place)
+        if added:
+            certain = certain and before.at_end
+            entries += added
+    return KnownHead(life, seq, seq + 1, new.checkpoint_id, lists), entries, certain
+
+
+def _repeated(twin: CheckpointRow, new: NewCheckpoint) -> Saved:
+    """The same save again is done already; another one under the same id is refused."""
+    ours: dict[str, bytes] = {}
+    for name, elements in new.parts.lists.items():
+        digest = b""
+        for element in elements:
+            digest = chain(digest, new.parts.encoders[name](element))
+        ours[name] = digest
+    stored = load_lists(twin.lists, twin.life, twin.place)
+    same_lists = ours == {name: value.digest for name, value in stored.items()}
+    same_content = same_lists and twin.head == new.parts.head and twin.metadata == new.metadata
+    same_parent = new.parent is UNSET or new.parent == twin.parent_id
+    if same_content and same_parent:
+        return Saved(new.checkpoint_id, None)
+    what = "another state or metadata" if same_parent else "another parent"
+    raise Conflict(
+        f"checkpoint {new.checkpoint_id!r} exists already, with {what}",
+        expected=None if new.parent is UNSET else new.parent,
+        actual=twin.checkpoint_id,
+    )
+
+
+def _conflict(new: NewCheckpoint, actual: str | None) -> Conflict:
+    thread_id = decode_id(new.key[2])
+    if new.parent is None:
+        return Conflict(f"thread {thread_id!r} exists already, with head {actual!r}", expected=None, actual=actual)
+    return Conflict(
+        f"the head of thread {thread_id!r} is {actual!r}, not {new.parent!r}: load it and try again",
+        expected=new.parent,
+        actual=actual,
+    )

@@ -1,0 +1,141 @@
+"""The checkpoint tables, and how a database gets and keeps them.
+
+::
+
+    threads      one row a thread: which life of the id this is, its head, what it inherits
+    lives        a life's thread, from its first own checkpoint on; gone with the thread
+    forks        which lives read which earlier ones, and up to which sequence
+    hidden       checkpoints that a thread no longer shows although a fork still reads them
+    checkpoints  one small row a checkpoint: the state without its lists, and the path of each list
+    entries      the lists' elements: append-only logs, keyed by life, log and position
+    writes       pending writes
+    words        the text index over the entries
+
+A *life* is one existence of a thread id, from its first save to its deletion: a 16-byte key that begins with a hash
+of the scope and is never used again.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from holdfast.core.errors import SchemaMismatch
+from holdfast.memory.backends.sql.dialect import Tables
+from holdfast.memory.backends.sql.plan import Plan, change, fetch_one
+
+Migration = Callable[[], Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A component's tables as numbered steps. A released step never changes; a new one is added at the end."""
+
+    component: str
+    meta: str
+    dialect_text: str
+    steps: tuple[tuple[str, ...], ...]
+    tables: tuple[str, ...]
+
+    @property
+    def version(self) -> int:
+        return len(self.steps)
+
+
+def checkpoint_schema(tables: Tables, text_index: Sequence[str]) -> Schema:
+    """The schema of the checkpoint tables; ``text_index`` is the dialect's DDL for the words."""
+    return Schema(
+        component="checkpoints",
+        meta=tables.meta,
+        dialect_text=tables.dialect.id_text,
+        steps=((*_version_1(tables), *text_index),),
+        tables=(
+            tables.threads,
+            tables.lives,
+            tables.forks,
+            tables.hidden,
+            tables.checkpoints,
+            tables.entries,
+            tables.writes,
+            tables.words,
+        ),
+    )
+
+
+def _version_1(t: Tables) -> tuple[str, ...]:
+    d = t.dialect
+    return (
+        f"""CREATE TABLE {t.threads} (
+            scope {d.id_text} NOT NULL, ns {d.id_text} NOT NULL, thread_id {d.id_text} NOT NULL,
+            life {d.key} NOT NULL, head_seq {d.number} NOT NULL, next_seq {d.number} NOT NULL,
+            saved {d.number} NOT NULL, created_at {d.number} NOT NULL, updated_at {d.number} NOT NULL,
+            expires_at {d.number}, lineage {d.text} NOT NULL,
+            PRIMARY KEY (scope, ns, thread_id)){d.clustered}""",
+        f"CREATE INDEX {t.threads}_saved ON {t.threads} (scope, ns, saved)",
+        f"""CREATE TABLE {t.lives} (
+            life {d.key} NOT NULL PRIMARY KEY,
+            scope {d.id_text} NOT NULL, ns {d.id_text} NOT NULL, thread_id {d.id_text} NOT NULL){d.clustered}""",
+        f"""CREATE TABLE {t.forks} (
+            base {d.key} NOT NULL, life {d.key} NOT NULL, upto {d.number} NOT NULL,
+            scope {d.id_text} NOT NULL, ns {d.id_text} NOT NULL, thread_id {d.id_text} NOT NULL,
+            PRIMARY KEY (base, life)){d.clustered}""",
+        f"""CREATE TABLE {t.hidden} (
+            life {d.key} NOT NULL, seq {d.number} NOT NULL, PRIMARY KEY (life, seq)){d.clustered}""",
+        f"""CREATE TABLE {t.checkpoints} (
+            life {d.key} NOT NULL, seq {d.number} NOT NULL,
+            checkpoint_id {d.id_text} NOT NULL, parent_id {d.id_text}, created_at {d.number} NOT NULL,
+            metadata {d.text} NOT NULL, head {d.text} NOT NULL, lists {d.text} NOT NULL,
+            PRIMARY KEY (life, seq)){d.clustered}""",
+        # Not unique: a checkpoint that only a fork still reads may have the id of a newer one.
+        f"CREATE INDEX {t.checkpoints}_id ON {t.checkpoints} (life, checkpoint_id)",
+        f"""CREATE TABLE {t.entries} (
+            id {d.row_number}, life {d.key} NOT NULL, log {d.number} NOT NULL, pos {d.number} NOT NULL,
+            seq {d.number} NOT NULL, searchable {d.number} NOT NULL, digest {d.key} NOT NULL, body {d.text} NOT NULL)""",
+        f"CREATE UNIQUE INDEX {t.entries}_place ON {t.entries} (life, log, pos)",
+        f"""CREATE TABLE {t.writes} (
+            life {d.key} NOT NULL, seq {d.number} NOT NULL, task_id {d.id_text} NOT NULL, idx {d.number} NOT NULL,
+            channel {d.id_text} NOT NULL, value {d.text} NOT NULL,
+            PRIMARY KEY (life, seq, task_id, idx)){d.clustered}""",
+    )
+
+
+def meta_ddl(meta: str, dialect_text: str) -> str:
+    """The table of single values: schema versions, the text index's watermark, counters."""
+    return f"CREATE TABLE IF NOT EXISTS {meta} (name {dialect_text} NOT NULL PRIMARY KEY, value {dialect_text} NOT NULL)"
+
+
+def migrate(schema: Schema, existing: Callable[[], Plan[set[str]]], *, create: bool = True) -> Plan[None]:
+    """Bring the component to this version. To be run under the database's migration lock.
+
+    A database that a newer version of Holdfast has written is refused, as is one with tables missing when
+    ``create`` is off.
+    """
+    name = f"schema:{schema.component}"
+    if create:
+        yield [change(meta_ddl(schema.meta, schema.dialect_text))]
+    present = yield from existing()
+    row = (yield from fetch_one(f"SELECT value FROM {schema.meta} WHERE name = ?", name)) if schema.meta in present else None
+    version = 0 if row is None else int(row[0])
+    if version > schema.version:
+        raise SchemaMismatch(
+            f"the database has version {version} of the {schema.component} tables, this Holdfast knows versions up to"
+            f" {schema.version}: it was written by a newer Holdfast; upgrade this one"
+        )
+    missing = [table for table in schema.tables if table not in present]
+    if version == schema.version and not missing:
+        return
+    if not create:
+        ddl = ";\n".join(statement for step in schema.steps for statement in step)
+        raise SchemaMismatch(f"tables are missing or old ({', '.join(missing) or name}); run as their owner:\n{ddl};")
+    if missing and version:
+        version = 0  # dropped by hand: start again with what is not there
+    yield [change(_if_absent(statement)) for step in schema.steps[version:] for statement in step]
+    yield [
+        change(f"DELETE FROM {schema.meta} WHERE name = ?", name),
+        change(f"INSERT INTO {schema.meta} (name, value) VALUES (?, ?)", name, str(schema.version)),
+    ]
+
+
+def _if_absent(statement: str) -> str:
+    for kind in ("CREATE TABLE ", "CREATE UNIQUE INDEX ", "CREATE INDEX ", "CREATE VIRTUAL TABLE "):
+        if statement.startswith(kind):
+            return statement.replace(kind, f"{kind}IF NOT EXISTS ", 1)
+    return statement

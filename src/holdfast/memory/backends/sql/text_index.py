@@ -1,0 +1,153 @@
+"""The text index over entries: it may lag behind the saves, and is caught up before it is asked.
+
+Our analyser makes the words, the database keeps them. The watermark is the highest row number that is indexed; a
+new version of the analyser empties the index, and it is built anew.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from importlib.metadata import version
+from typing import Any, NamedTuple, Protocol
+
+from holdfast.core.messages import decode_message
+from holdfast.memory.backends.sql.dialect import Tables
+from holdfast.memory.backends.sql.plan import Plan, Statement, change, execute, fetch, fetch_one, rows
+from holdfast.memory.ranking import bm25
+from holdfast.memory.text import ANALYSER_VERSION, analyse, message_text
+
+SCOPE_BYTES = 6
+CATCH_UP_ROWS = 1024
+MOST_MATCHES = 100_000
+_WATERMARK = "text:watermark"
+_ANALYSER = "text:analyser"
+
+IndexRow = tuple[int, str, str]
+"""Row number, token of the scope, words."""
+
+
+class TextIndex(Protocol):
+    """How one database keeps words. Rows are removed with the same words that they were added with."""
+
+    def ddl(self, words: str) -> tuple[str, ...]: ...
+    def add(self, words: str, index_rows: Sequence[IndexRow]) -> Statement: ...
+    def remove(self, words: str, index_rows: Sequence[IndexRow]) -> Statement: ...
+    def match(self, words: str, scope: str, term: str, limit: int) -> Statement:
+        """The numbers of the scope's rows that have the term, highest first."""
+        ...
+
+    def clear(self, words: str) -> Statement: ...
+    def compact(self, words: str) -> Statement: ...
+
+
+def analyser() -> str:
+    """What the stored words were made by."""
+    return f"{ANALYSER_VERSION}/{version('PyStemmer')}"
+
+
+def scope_token(life: bytes) -> str:
+    """All lives of a scope begin with the same bytes; different scopes are told apart by the caller as well."""
+    return life[:SCOPE_BYTES].hex()
+
+
+def body_text(body: str) -> str:
+    """The searchable text of a stored message."""
+    document = json.loads(body)
+    content = document.get("content", "")
+    return content if type(content) is str and "tool_calls" not in document else message_text(decode_message(body))
+
+
+def catch_up(t: Tables, limit: int = CATCH_UP_ROWS) -> Plan[int]:
+    """Index the entries that are not indexed yet, so many at the most; returns how many rows were looked at."""
+    watermark = yield from _watermark(t)
+    found = yield from fetch(
+        f"SELECT id, life, searchable, body FROM {t.entries} WHERE id > ? ORDER BY id LIMIT ?", watermark, limit
+    )
+    if not found:
+        return 0
+    yield from execute(
+        t.text.add(t.words, _index_rows((i, life, body) for i, life, searchable, body in found if searchable)),
+        *_set(t, _WATERMARK, str(found[-1][0])),
+    )
+    return len(found)
+
+
+def lag(t: Tables) -> Plan[int]:
+    """How many rows the index is behind, at the most."""
+    row = yield from fetch_one(f"SELECT value FROM {t.meta} WHERE name = ?", _WATERMARK)
+    ((newest,),) = yield from fetch(f"SELECT MAX(id) FROM {t.entries}")
+    return int(newest or 0) - int(row[0] if row else 0)
+
+
+class Matches(NamedTuple):
+    """Numbers of entries, the most promising first, and how many have each term."""
+
+    numbers: list[int]
+    frequencies: dict[str, int]
+    documents: int
+
+
+def match(t: Tables, life: bytes, terms: Sequence[str]) -> Plan[Matches]:
+    """Entries of the life's scope with any of the terms: those with more and rarer ones first, then newest first.
+
+    The frequencies are those of the scope: no tenant's ranking tells about another's words.
+    """
+    results = yield [t.text.match(t.words, scope_token(life), term, MOST_MATCHES) for term in terms]
+    documents = max((number for found in results for (number,) in found), default=0)
+    frequencies = {term: len(found) for term, found in zip(terms, results, strict=True)}
+    scores: dict[int, float] = {}
+    for term, found in zip(terms, results, strict=True):
+        weight = bm25({term: 1}, 1, {term: frequencies[term]}, documents, 1.0)
+        for (number,) in found:
+            scores[number] = scores.get(number, 0.0) + weight
+    return Matches(sorted(scores, key=lambda number: (-scores[number], -number)), frequencies, documents)
+
+
+def remove_entries(t: Tables, condition: str, params: Sequence[Any]) -> Plan[int]:
+    """Delete entries together with their words."""
+    watermark = yield from _watermark(t)
+    indexed = yield from fetch(
+        f"SELECT id, life, body FROM {t.entries} WHERE {condition} AND searchable = 1 AND id <= ?", *params, watermark
+    )
+    statements = [change(f"DELETE FROM {t.entries} WHERE {condition}", *params)]
+    if indexed:
+        statements.append(t.text.remove(t.words, _index_rows(indexed)))
+    removed, *_ = yield [*statements]
+    ((newest,),) = yield [rows(f"SELECT COALESCE(MAX(id), 0) FROM {t.entries}")]
+    if newest[0] < watermark:
+        # A database may give the numbers of deleted rows to new ones: these must be indexed as well.
+        yield from execute(*_set(t, _WATERMARK, str(newest[0])))
+    return int(removed)
+
+
+def compact(t: Tables) -> Plan[None]:
+    """Rewrite the index without what was deleted from it."""
+    yield from execute(t.text.compact(t.words))
+
+
+def _watermark(t: Tables) -> Plan[int]:
+    """Up to where the index is right; 0, and an empty index, if another analyser made it."""
+    found = yield from fetch(f"SELECT name, value FROM {t.meta} WHERE name IN (?, ?)", _WATERMARK, _ANALYSER)
+    values = dict(found)
+    if values.get(_ANALYSER) == analyser():
+        return int(values.get(_WATERMARK, 0))
+    yield from execute(t.text.clear(t.words), *_set(t, _WATERMARK, "0"), *_set(t, _ANALYSER, analyser()))
+    return 0
+
+
+def _set(t: Tables, name: str, value: str) -> list[Statement]:
+    return [
+        change(f"DELETE FROM {t.meta} WHERE name = ?", name),
+        change(f"INSERT INTO {t.meta} (name, value) VALUES (?, ?)", name, value),
+    ]
+
+
+def _index_rows(entries: Iterable[tuple[int, bytes, str]]) -> list[IndexRow]:
+    return [(number, scope_token(life), " ".join(set(analyse(_text_or_nothing(body))))) for number, life, body in entries]
+
+
+def _text_or_nothing(body: str) -> str:
+    """A damaged entry has no words: reading it says so, indexing must not stop at it."""
+    try:
+        return body_text(body)
+    except Exception:
+        return ""

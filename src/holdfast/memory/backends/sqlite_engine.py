@@ -1,0 +1,268 @@
+"""Runs plans on a SQLite file: in the caller's thread, or in one hop to a worker.
+
+Writers take turns on one connection, so that within a process nobody waits in SQLite's busy loop; readers have
+their own connections and, in WAL mode, wait for nobody. Other processes are waited for up to ``busy_seconds``.
+"""
+
+import contextlib
+import os
+import sqlite3
+import threading
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from holdfast.core.errors import Closed, Conflict, Corrupt, HoldfastError, InvalidInput, StorageFull, Unavailable
+from holdfast.memory.backends.sql.plan import Plan, PlanFactory, Statement, fetch
+from holdfast.memory.backends.sql.schema import Schema, migrate
+from holdfast.memory.backends.workers import Workers
+
+T = TypeVar("T")
+
+Durability = Literal["full", "normal"]
+
+_UNAVAILABLE = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR}
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
+_IDLE_READERS = 4
+
+
+class SqliteEngine:
+    """Connections to one SQLite file, and the blocking way to run a plan on them."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] = ":memory:",
+        *,
+        durability: Durability = "full",
+        busy_seconds: float = 30.0,
+        auto_create_table: bool = True,
+        max_pages: int | None = None,
+    ) -> None:
+        if durability not in ("full", "normal"):
+            raise InvalidInput(f'durability must be "full" or "normal", got {durability!r}')
+        if not isinstance(path, str | os.PathLike):
+            raise InvalidInput(f"path must be a file path or ':memory:', got {type(path).__name__}")
+        self.path = os.fspath(path)
+        self.in_memory = self.path == ":memory:"
+        self._durability = durability
+        self._busy_seconds = busy_seconds
+        self._auto_create = auto_create_table
+        self._max_pages = max_pages
+        self._schemas: list[Schema] = []
+        self._closed = False
+        self._start()
+
+    def _start(self) -> None:
+        """The state of one process: a forked child begins anew and never touches its parent's connections."""
+        self._pid = os.getpid()
+        self._turn = threading.RLock()
+        self._writer: sqlite3.Connection | None = None
+        self._readers: list[sqlite3.Connection] = []
+        self._ready: set[str] = set()
+
+    def require(self, schema: Schema) -> None:
+        """Before the next plan, see to it that these tables exist."""
+        self._schemas.append(schema)
+
+    # ── running plans ─────────────────────────────────────────────────────────────────────────────
+
+    async def read(self, plan: PlanFactory[T]) -> T:
+        return self.run(plan, write=False)
+
+    async def write(self, plan: PlanFactory[T]) -> T:
+        return self.run(plan, write=True)
+
+    def later(self, plan: PlanFactory[Any]) -> None:
+        with contextlib.suppress(HoldfastError):
+            self.run(plan, write=True)
+
+    def run(self, plan: PlanFactory[T], *, write: bool) -> T:
+        """Run a plan in the calling thread, in one transaction."""
+        if os.getpid() != self._pid:
+            self._abandon()
+        if self._closed:
+            raise Closed(f"{self.path} is closed")
+        try:
+            return self._write(plan) if write or self.in_memory else self._read(plan)
+        except sqlite3.Error as error:
+            raise _translated(error, self.path) from error
+
+    def _write(self, plan: PlanFactory[T]) -> T:
+        with self._turn:
+            return _transact(self._writing(), plan(), "BEGIN IMMEDIATE")
+
+    def _read(self, plan: PlanFactory[T]) -> T:
+        if len(self._ready) < len(self._schemas):
+            with self._turn:
+                self._writing()
+        connection = self._take_reader()
+        try:
+            return _transact(connection, plan(), "BEGIN")
+        finally:
+            self._give_back(connection)
+
+    def interrupt(self) -> None:
+        """Stop what runs now, from another thread; it raises `Unavailable`."""
+        if self._writer is not None:
+            self._writer.interrupt()
+
+    async def close(self) -> None:
+        self.close_now()
+
+    def close_now(self) -> None:
+        """Close all connections. The last one to close a file folds its write-ahead log into it."""
+        if self._closed:
+            return
+        self._closed = True
+        if os.getpid() != self._pid:
+            return
+        with self._turn:
+            connections = [*self._readers, *([self._writer] if self._writer else [])]
+            self._readers, self._writer = [], None
+            for connection in connections:
+                connection.close()
+
+    # ── connections ───────────────────────────────────────────────────────────────────────────────
+
+    def _abandon(self) -> None:
+        # Closing a connection that a parent process opened would release that process's locks: keep it, unused.
+        _inherited.append((self._writer, self._readers))
+        self._start()
+
+    def _writing(self) -> sqlite3.Connection:
+        if self._writer is None:
+            self._writer = self._connect()
+        if len(self._ready) < len(self._schemas):
+            for schema in self._schemas:
+                if schema.component not in self._ready:
+                    self._prepare(self._writer, schema)
+                    self._ready.add(schema.component)
+        return self._writer
+
+    def _prepare(self, connection: sqlite3.Connection, schema: Schema) -> None:
+        def existing() -> Plan[set[str]]:
+            found = yield from fetch("SELECT name FROM sqlite_master WHERE type = 'table'")
+            return {name for (name,) in found}
+
+        # Reads first: a file that is up to date is opened without the write lock.
+        try:
+            _transact(connection, migrate(schema, existing, create=False), "BEGIN")
+        except HoldfastError:
+            if not self._auto_create:
+                raise
+            _transact(connection, migrate(schema, existing), "BEGIN IMMEDIATE")
+
+    def _take_reader(self) -> sqlite3.Connection:
+        try:
+            return self._readers.pop()
+        except IndexError:
+            return self._connect()
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        if self._closed or len(self._readers) >= _IDLE_READERS:
+            connection.close()
+        else:
+            self._readers.append(connection)
+
+    def _connect(self) -> sqlite3.Connection:
+        if not self.in_memory and not (parent := Path(self.path).resolve().parent).is_dir():
+            raise Unavailable(f"can't open {self.path}: the folder {parent} does not exist")
+        connection = sqlite3.connect(
+            self.path,
+            timeout=self._busy_seconds,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
+        )
+        try:
+            if not self.in_memory:
+                connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute(f"PRAGMA synchronous = {self._durability}")
+            if self._max_pages is not None:
+                connection.execute(f"PRAGMA max_page_count = {int(self._max_pages)}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+class ThreadedSqliteEngine(SqliteEngine):
+    """The same for an event loop: a plan is one hop to a worker thread, whatever its number of statements."""
+
+    def _start(self) -> None:
+        super()._start()
+        self._workers = Workers(f"holdfast {self.path}")
+
+    async def read(self, plan: PlanFactory[T]) -> T:
+        return await self._current_workers().call(lambda: self.run(plan, write=False), write=self.in_memory)
+
+    async def write(self, plan: PlanFactory[T]) -> T:
+        return await self._current_workers().call(lambda: self.run(plan, write=True), write=True)
+
+    def later(self, plan: PlanFactory[Any]) -> None:
+        self._current_workers().post(lambda: SqliteEngine.later(self, plan))
+
+    async def close(self) -> None:
+        if not self._closed:
+            workers = self._current_workers()
+            await workers.call(self.close_now, write=True)
+            workers.stop()
+
+    def _current_workers(self) -> Workers:
+        if os.getpid() != self._pid:
+            self._abandon()
+        return self._workers
+
+
+_inherited: list[Any] = []
+
+
+def _transact(connection: sqlite3.Connection, plan: Plan[T], begin: str) -> T:
+    connection.execute(begin)
+    try:
+        value = _send(connection, plan)
+        connection.execute("COMMIT")
+    except BaseException:
+        # A failed COMMIT or a full disk may have ended the transaction already.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return value
+
+
+def _send(connection: sqlite3.Connection, plan: Plan[T]) -> T:
+    try:
+        batch = next(plan)
+        while True:
+            batch = plan.send(_run_batch(connection, batch))
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+
+
+def _run_batch(connection: sqlite3.Connection, batch: list[Statement]) -> list[Any]:
+    results: list[Any] = []
+    for kind, sql, params, is_guard in batch:
+        if kind == "rows":
+            results.append(connection.execute(sql, params).fetchall())
+            continue
+        run = connection.executemany if kind == "many" else connection.execute
+        changed = run(sql, params).rowcount
+        results.append(changed)
+        if is_guard and not changed:
+            break
+    return results
+
+
+def _translated(error: sqlite3.Error, path: str) -> HoldfastError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return StorageFull(f"{path}: {error}; nothing was written, what was stored stays readable")
+    if code in _DAMAGED:
+        return Corrupt(f"{path} is damaged or is not a SQLite database: {error}", place=path)
+    if code == sqlite3.SQLITE_CONSTRAINT:
+        return Conflict(f"{path}: another writer was first: {error}")
+    if code == sqlite3.SQLITE_READONLY:
+        return Unavailable(f"{path} can't be written: {error}")
+    if code in _UNAVAILABLE or isinstance(error, sqlite3.OperationalError):
+        return Unavailable(f"{path} is not available: {error}")
+    return HoldfastError(f"{path}: {error}")

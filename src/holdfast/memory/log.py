@@ -1,0 +1,224 @@
+"""States as a small head and append-only logs: pure.
+
+The lists of a state (its messages, above all) grow at their end. Each list is kept as *entries* at positions of a
+*log*; a checkpoint knows a list by its *path*: which logs to read, each up to which position. A save that appended
+writes only the new entries; an edit starts a new log where the lists part, and the old path stays as it was.
+
+Each entry carries a digest of itself and all before it, so that the digest of a list's last entry stands for the
+whole list: a writer that doesn't know what is stored compares one value.
+"""
+
+import json
+from json.encoder import encode_basestring_ascii
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from holdfast.core.errors import Corrupt
+from holdfast.core.messages import Message, encode_message
+from holdfast.core.state import LOGGED_FIELDS, AgentState, encode_element, encode_head
+
+MAX_SEGMENTS = 32
+LOGS_A_SAVE = 1024
+_NO_DIGEST = b""
+
+
+class Segment(NamedTuple):
+    """A list's positions up to ``end`` (from the end of the segment before) are in this log of this life."""
+
+    life: bytes
+    log: int
+    end: int
+
+
+Path = tuple[Segment, ...]
+
+
+Entry = tuple[bytes, int, int, int, bytes, str]
+"""One new element of a list, ready to be stored: life, log, position, searchable (0 or 1), digest, body."""
+
+
+class StoredList(NamedTuple):
+    """A list as a checkpoint has it: where its elements are, and their digest."""
+
+    path: Path
+    digest: bytes
+
+    @property
+    def length(self) -> int:
+        return self.path[-1].end if self.path else 0
+
+
+class KnownList(NamedTuple):
+    """A stored list whose elements are at hand. ``at_end``: its last log has no entry after it."""
+
+    stored: StoredList
+    elements: Sequence[Any]
+    at_end: bool
+
+
+class Parts(NamedTuple):
+    """A state taken apart. ``encoders`` has for each list what gives the text of an element."""
+
+    head: str
+    lists: Mapping[str, tuple[Any, ...]]
+    encoders: Mapping[str, Callable[[Any], str]]
+    searchable: str | None = None
+
+
+EMPTY = KnownList(StoredList((), _NO_DIGEST), (), True)
+
+
+_STATE_ENCODERS: Mapping[str, Callable[[Any], str]] = {
+    name: encode_message if name == "messages" else partial(encode_element, name) for name in LOGGED_FIELDS
+}
+
+
+def split_state(state: AgentState) -> Parts:
+    """An agent's state: its head, and the fields that grow."""
+    return Parts(
+        head=encode_head(state),
+        lists={name: elements for name in LOGGED_FIELDS if (elements := getattr(state, name))},
+        encoders=_STATE_ENCODERS,
+        searchable="messages",
+    )
+
+
+def grow(known: KnownList, elements: tuple[Any, ...], place: "Place") -> tuple[KnownList, list[Entry]]:
+    """The list after it became ``elements``, and the entries that must be written for it."""
+    (path, digest), old, at_end = known
+    shared = len(old)
+    if not begins_with(elements, old):
+        shared = _common(old, elements)
+        path, digest, at_end = _cut(path, shared), place.digest(elements[:shared]), False
+    elif len(elements) == shared:
+        return known, []
+    if len(elements) == shared:
+        return KnownList(StoredList(path, digest), elements, False), []
+    life, log, encode, searchable = place
+    if path and at_end and path[-1].life == life:
+        log = path[-1].log
+        path = path[:-1]
+    if len(path) >= MAX_SEGMENTS:
+        log, path, shared, digest = place.log, (), 0, _NO_DIGEST
+    entries: list[Entry] = []
+    for position in range(shared, len(elements)):
+        body = encode(elements[position])
+        digest = blake2b(digest + body.encode(), digest_size=16).digest()
+        entries.append((life, log, position, searchable, digest, body))
+    stored = StoredList((*path, Segment(life, log, len(elements))), digest)
+    return KnownList(stored, elements, True), entries
+
+
+def begins_with(elements: tuple[Any, ...], start: tuple[Any, ...]) -> bool:
+    """Whether the list is ``start``, or goes on after it."""
+    length = len(start)
+    if not length:
+        return True
+    if len(elements) < length or elements[length - 1] is not start[-1]:
+        return elements[:length] == start
+    if type(start[0]) is not Message:
+        return elements[:length] == start
+    # As below without a copy. Messages have no order, so tuples of them compare only where one begins the other;
+    # elements that are the same object, which is nearly always all of them, are not even looked into.
+    try:
+        return start <= elements
+    except TypeError:
+        return False
+
+
+class Place(NamedTuple):
+    """Where a save writes new entries of one list: in this life, and in this log if it must open one."""
+
+    life: bytes
+    log: int
+    encode: Callable[[Any], str]
+    searchable: int
+
+    def digest(self, elements: Sequence[Any]) -> bytes:
+        value = _NO_DIGEST
+        for element in elements:
+            value = chain(value, self.encode(element))
+        return value
+
+
+def chain(digest: bytes, body: str) -> bytes:
+    """The digest of a list that ends with ``body`` after what ``digest`` stands for."""
+    return blake2b(digest + body.encode(), digest_size=16).digest()
+
+
+def verified(stored: StoredList, bodies: Sequence[str], place: str) -> Sequence[str]:
+    """The bodies, if they are just those that were stored; else :class:`Corrupt`."""
+    if len(bodies) != stored.length:
+        raise Corrupt(f"{place} has {len(bodies)} of {stored.length} entries", place=place)
+    digest = _NO_DIGEST
+    for body in bodies:
+        digest = blake2b(digest + body.encode(), digest_size=16).digest()
+    if digest != stored.digest:
+        raise Corrupt(f"{place} is not what was stored: its entries don't match their digest", place=place)
+    return bodies
+
+
+# ── what a checkpoint row says about its lists ────────────────────────────────────────────────────
+
+
+def dump_lists(lists: Mapping[str, KnownList], life: bytes) -> str:
+    """As JSON; logs of the checkpoint's own life are written without it, so that the common case stays short."""
+    parts: list[str] = []
+    for name, ((path, digest), _, _) in lists.items():
+        if path:
+            segments = [
+                f"[{log},{end}]" if owner == life else f'["{owner.hex()}",{log},{end}]' for owner, log, end in path
+            ]
+            parts.append(f'{encode_basestring_ascii(name)}:["{digest.hex()}",{",".join(segments)}]')
+    return "{" + ",".join(parts) + "}"
+
+
+def load_lists(text: str, life: bytes, place: str) -> dict[str, StoredList]:
+    """The reverse of :func:`dump_lists`."""
+    try:
+        return {
+            name: StoredList(tuple(_segment(part, life) for part in path), bytes.fromhex(digest))
+            for name, (digest, *path) in json.loads(text).items()
+        }
+    except (ValueError, TypeError, AttributeError) as error:
+        raise Corrupt(f"{place}: its list of logs can't be read", place=place) from error
+
+
+def _segment(part: list[Any], life: bytes) -> Segment:
+    if len(part) == 2:
+        return Segment(life, int(part[0]), int(part[1]))
+    return Segment(bytes.fromhex(part[0]), int(part[1]), int(part[2]))
+
+
+def _cut(path: Path, length: int) -> Path:
+    """The path of the first ``length`` elements."""
+    kept: list[Segment] = []
+    start = 0
+    for segment in path:
+        if start >= length:
+            break
+        kept.append(segment._replace(end=min(segment.end, length)))
+        start = segment.end
+    return tuple(kept)
+
+
+def _common(first: Sequence[Any], second: Sequence[Any]) -> int:
+    for index, (one, other) in enumerate(zip(first, second, strict=False)):
+        if one is not other and one != other:
+            return index
+    return min(len(first), len(second))
+
+
+def shared_length(first: Path, second: Path) -> int:
+    """How many leading positions two paths read from the same place."""
+    start = 0
+    for one, other in zip(first, second, strict=False):
+        if (one.life, one.log) != (other.life, other.log):
+            break
+        end = min(one.end, other.end)
+        if one.end != other.end:
+            return end
+        start = end
+    return start

@@ -1,0 +1,179 @@
+"""What a validated store call asks of a backend, and what the backend answers.
+
+Values and metadata are text of the codec here: encoded once on the way in, decoded on the way out, so that
+what a caller holds is always a copy. Times are microseconds; an item has expired if ``expires_us <= now_us``.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from holdfast.core import codec
+from holdfast.core.clock import from_us
+from holdfast.core.errors import Conflict
+from holdfast.memory.filters import Filter
+from holdfast.memory.records import SearchHit, StoreItem, TextCandidate, TextCandidates
+from holdfast.memory.vectors import VectorSpace
+
+Namespace = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredItem:
+    """An item as it is stored."""
+
+    namespace: Namespace
+    key: str
+    value: str
+    metadata: str
+    created_us: int
+    updated_us: int
+    version: int
+
+    def decode(self) -> StoreItem:
+        place = f"{self.namespace!r} {self.key!r}"
+        return StoreItem(
+            namespace=self.namespace,
+            key=self.key,
+            value=codec.loads(self.value, place=f"value of {place}"),
+            metadata=codec.loads(self.metadata, place=f"metadata of {place}"),
+            created_at=from_us(self.created_us),
+            updated_at=from_us(self.updated_us),
+            version=self.version,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ItemPut:
+    """Write an item. ``text`` is what text search looks into. Without ``vector`` it loses the one it had."""
+
+    namespace: Namespace
+    key: str
+    value: str
+    metadata: str
+    text: str
+    expires_us: int | None = None
+    vector: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemDelete:
+    """Delete an item."""
+
+    namespace: Namespace
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """An item must have this version, 0 if it must not exist. An expired item doesn't."""
+
+    namespace: Namespace
+    key: str
+    version: int
+
+    def conflict(self, actual: int) -> Conflict:
+        """The error to raise when it has another."""
+        return Conflict(
+            f"item {self.key!r} in {self.namespace!r} has version {actual}, not {self.version} (0: absent)",
+            expected=self.version,
+            actual=actual,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest:
+    """All or nothing: first every requirement is checked, then every write is done, in order.
+
+    All places share the first part of their namespace. ``space`` is the store's, for puts with a vector.
+    """
+
+    ops: Sequence[ItemPut | ItemDelete]
+    require: Sequence[Requirement]
+    space: VectorSpace | None
+    now_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRequest:
+    """Unexpired items of a namespace (``prefix``: and of all below it) that pass the filter.
+
+    ``order`` is ``"key"``: by encoded namespace, then key, after the place ``after`` if given; ``"newest"``:
+    descending by version, below ``version`` if given; or ``"oldest"``: ascending, above ``version``. The
+    limit counts items that pass. With ``keys_only`` value and metadata of the answer may be left empty.
+    """
+
+    namespace: Namespace
+    prefix: bool
+    filter: Filter
+    limit: int
+    now_us: int
+    order: Literal["key", "newest", "oldest"] = "key"
+    after: tuple[Namespace, str] | None = None
+    version: int | None = None
+    keys_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TextRequest:
+    """Unexpired items that have at least one of the terms and pass the filter: the ``limit`` best by BM25."""
+
+    namespace: Namespace
+    prefix: bool
+    terms: Sequence[str]
+    filter: Filter
+    limit: int
+    now_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCandidate:
+    item: StoredItem
+    frequencies: Mapping[str, int]
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCandidates:
+    """Candidates in any order. The statistics are of all unexpired items looked through that have any term at
+    all, whatever the filter; ``document_frequencies`` has every asked term, in the order asked."""
+
+    candidates: Sequence[StoredCandidate]
+    document_frequencies: Mapping[str, int]
+    documents: int
+    average_length: float
+
+    def decode(self) -> TextCandidates:
+        return TextCandidates(
+            tuple(TextCandidate(c.item.decode(), c.frequencies, c.length) for c in self.candidates),
+            self.document_frequencies,
+            self.documents,
+            self.average_length,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class VectorRequest:
+    """Unexpired items of a namespace with an embedding that pass the filter: the ``limit`` nearest.
+
+    Best first, of equally near ones the newest first; with ``threshold`` (already rounded to float32) only
+    those with at least that score.
+    """
+
+    namespace: Namespace
+    vector: bytes
+    space: VectorSpace
+    filter: Filter
+    limit: int
+    threshold: float | None
+    now_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredHit:
+    item: StoredItem
+    score: float
+    distance: float
+
+    def decode(self) -> SearchHit:
+        return SearchHit(self.item.decode(), self.score, self.distance)
