@@ -62,9 +62,10 @@ class RepeatedIdAlwaysConflicts(MemoryCheckpointer):
 @MUTANTS.caught_by(SavingCases, "test_every_version_of_an_edited_history_loads_exactly")
 class NewElementsFoundByLength(MemoryCheckpointer):
     async def _save(self, request: SaveRequest) -> str:
-        known = await self._read(request.thread_id, None)
-        if known is not None and len(request.state.messages) >= len(known.state.messages):
-            messages = known.state.messages + request.state.messages[len(known.state.messages) :]
+        thread = self._find(request.thread_id)
+        known = thread.last_saved[0].messages if thread is not None and thread.last_saved else ()
+        if len(request.state.messages) >= len(known):
+            messages = known + request.state.messages[len(known) :]
             request = request._replace(state=request.state.model_copy(update={"messages": messages}))
         return await super()._save(request)
 

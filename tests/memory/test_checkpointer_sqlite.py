@@ -21,7 +21,10 @@ class TestSQLiteCheckpointer(CheckpointerSuite):
     def open_checkpointer(self, tmp_path: Path) -> OpenCheckpointer:
         def open_file(*, clock: Clock | None = None, ttl_seconds: float | None = None) -> BaseCheckpointer:
             return SQLiteCheckpointer(
-                tmp_path / "test.db", durability="normal", clock=clock or SYSTEM_CLOCK, ttl_seconds=ttl_seconds
+                tmp_path / "test.db",
+                durability="normal",
+                clock=clock or SYSTEM_CLOCK,
+                ttl_seconds=ttl_seconds,
             )
 
         return open_file
@@ -46,7 +49,10 @@ class TestSQLiteSyncCheckpointer(CheckpointerSuite):
     def open_checkpointer(self, tmp_path: Path) -> OpenCheckpointer:
         def open_twin(*, clock: Clock | None = None, ttl_seconds: float | None = None) -> BaseCheckpointer:
             twin = SQLiteSyncCheckpointer(
-                tmp_path / "test.db", durability="normal", clock=clock or SYSTEM_CLOCK, ttl_seconds=ttl_seconds
+                tmp_path / "test.db",
+                durability="normal",
+                clock=clock or SYSTEM_CLOCK,
+                ttl_seconds=ttl_seconds,
             )
             return BlockingCheckpointerFace(twin)
 

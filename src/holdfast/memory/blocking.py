@@ -22,15 +22,18 @@ def drive(coroutine: Coroutine[Any, Any, R]) -> R:
     raise RuntimeError("a blocking engine suspended: it must run its plans in place")
 
 
-def blocking(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[Any, P], R]:
+def blocking(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[Any, P], R]:
     """The blocking twin of a coroutine method, for a class that keeps the asynchronous object as ``_inner``."""
     name = method.__name__
 
     @functools.wraps(method)
     def call(self: Any, *args: P.args, **kwargs: P.kwargs) -> R:
-        return drive(getattr(self._inner, name)(*args, **kwargs))
+        coroutine: Coroutine[Any, Any, R] = getattr(self._inner, name)(*args, **kwargs)
+        return drive(coroutine)
 
-    return call
+    return cast(Callable[Concatenate[Any, P], R], call)
 
 
 def blocking_iterator(
@@ -49,4 +52,4 @@ def blocking_iterator(
                 return
             yield item
 
-    return call
+    return cast(Callable[Concatenate[Any, P], Iterator[R]], call)

@@ -1,21 +1,20 @@
 """The Checkpointer contract: one conversation's state as versioned checkpoints.
 
-Public methods check their arguments and are final for our own backends, which implement the ``_hooks`` at the
-end of the class. A third party may instead override just ``save``, ``load`` and ``list_checkpoints``.
+Public methods check their arguments and are final for our own backends, which implement the hooks of
+`checkpointer_hooks`. A third party may instead override just ``save``, ``load`` and ``list_checkpoints``.
 """
 
 import copy
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from holdfast.core.clock import SYSTEM_CLOCK, Clock
-from holdfast.core.errors import Closed, Conflict, InvalidInput, Unsupported
+from holdfast.core.errors import Conflict, InvalidInput
 from holdfast.core.ids import new_id
 from holdfast.core.state import AgentState
 from holdfast.core.unset import UNSET, UnsetType
 from holdfast.memory import transfer, validate
+from holdfast.memory.checkpointer_hooks import CheckpointerCapabilities, CheckpointerHooks
 from holdfast.memory.cursors import decode_numbers, encode_cursor
 from holdfast.memory.diff import diff_checkpoints
 from holdfast.memory.records import (
@@ -35,64 +34,11 @@ if TYPE_CHECKING:
 
 SECONDS_A_DAY = 86_400
 
-
-@dataclass(frozen=True, slots=True)
-class CheckpointerCapabilities:
-    """What a checkpointer can do. Declared by the backend, never guessed; what is not declared raises."""
-
-    search: bool = False
-    metadata_query: bool = False
-    vacuum: bool = False
-    branching: bool = False
-    ttl: bool = False
-    list_threads: bool = False
-    list_with_metadata: bool = False
-    persistent_checkpoint_ids: bool = False
-    compare_and_set: bool = False
-    pending_writes: bool = False
-    scopes: bool = False
-    shared_forks: bool = False
-    retention: bool = False
-    export: bool = False
-
-    @classmethod
-    def all_but(cls, *missing: str) -> "CheckpointerCapabilities":
-        """Everything except the named ones."""
-        names = {f.name for f in fields(cls)}
-        if unknown := set(missing) - names:
-            raise InvalidInput(f"unknown capability {sorted(unknown)}: known are {sorted(names)}")
-        return cls(**{name: name not in missing for name in names})
+__all__ = ["BaseCheckpointer", "CheckpointerCapabilities"]
 
 
-class Lifetime:
-    """Shared by an object and its scoped views: closing closes them all."""
-
-    __slots__ = ("closed",)
-
-    def __init__(self) -> None:
-        self.closed = False
-
-
-class BaseCheckpointer:
+class BaseCheckpointer(CheckpointerHooks):
     """Versioned state of many threads. All methods are coroutines; see the table in docs/reference/checkpointer.md."""
-
-    def __init__(self, *, clock: Clock = SYSTEM_CLOCK, ttl_seconds: float | None = None) -> None:
-        if ttl_seconds is not None:
-            validate.positive_number(ttl_seconds, "ttl_seconds")
-        self._clock = clock
-        self._ttl_us = None if ttl_seconds is None else validate.microseconds(ttl_seconds)
-
-    # A third party's subclass need not call __init__: these are the defaults.
-    _clock: Clock = SYSTEM_CLOCK
-    _ttl_us: int | None = None
-    _scope: str | None = None
-    _is_view = False
-    _shared_lifetime: Lifetime | None = None
-
-    @property
-    def capabilities(self) -> CheckpointerCapabilities:
-        """What this backend can do."""
-        return CheckpointerCapabilities()
 
     # ── saving and loading ────────────────────────────────────────────────────────────────────────
 
@@ -103,7 +49,7 @@ class BaseCheckpointer:
         checkpoint_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         *,
-        parent: str | None | UnsetType = UNSET,
+        parent: str | UnsetType | None = UNSET,
     ) -> str:
         """Append a checkpoint and return its id. It becomes the thread's head.
 
@@ -118,7 +64,9 @@ class BaseCheckpointer:
         request = SaveRequest(
             thread_id=validate.identifier(thread_id, "thread_id"),
             state=state,
-            checkpoint_id=new_id() if checkpoint_id is None else validate.identifier(checkpoint_id, "checkpoint_id"),
+            checkpoint_id=new_id()
+            if checkpoint_id is None
+            else validate.identifier(checkpoint_id, "checkpoint_id"),
             id_given=checkpoint_id is not None,
             metadata=validate.metadata(metadata),
             parent=parent if parent is UNSET else validate.optional_identifier(parent, "parent"),
@@ -148,12 +96,16 @@ class BaseCheckpointer:
         self._check()
         return await self._info(*_place(thread_id, checkpoint_id)) is not None
 
-    async def list_checkpoints(self, thread_id: str, limit: int = 10, *, after: str | None = None) -> Page[str]:
+    async def list_checkpoints(
+        self, thread_id: str, limit: int = 10, *, after: str | None = None
+    ) -> Page[str]:
         """Ids of the thread's checkpoints, newest first, by sequence."""
         page = await self.history(thread_id, limit, after=after)
         return Page([info.checkpoint_id for info in page], page.next)
 
-    async def history(self, thread_id: str, limit: int = 10, *, after: str | None = None) -> Page[CheckpointInfo]:
+    async def history(
+        self, thread_id: str, limit: int = 10, *, after: str | None = None
+    ) -> Page[CheckpointInfo]:
         """The thread's checkpoints with their metadata, newest first; no state is read."""
         self._check()
         thread_id, limit = validate.identifier(thread_id, "thread_id"), validate.limit(limit)
@@ -181,7 +133,10 @@ class BaseCheckpointer:
         :class:`Conflict` if that checkpoint doesn't exist (any more).
         """
         self._check("pending_writes")
-        place = (validate.identifier(thread_id, "thread_id"), validate.identifier(checkpoint_id, "checkpoint_id"))
+        place = (
+            validate.identifier(thread_id, "thread_id"),
+            validate.identifier(checkpoint_id, "checkpoint_id"),
+        )
         await self._put_writes(*place, validate.identifier(task_id, "task_id"), validate.writes(writes))
 
     async def get_writes(
@@ -223,7 +178,9 @@ class BaseCheckpointer:
         self._check("list_with_metadata")
         return await self._page_of_infos(limit, after, None)
 
-    async def list_threads(self, limit: int = 100, pattern: str = "*", *, after: str | None = None) -> Page[str]:
+    async def list_threads(
+        self, limit: int = 100, pattern: str = "*", *, after: str | None = None
+    ) -> Page[str]:
         r"""Thread ids, last saved first. In ``pattern`` only ``*``, ``?`` and the escape ``\`` are special."""
         self._check("list_threads")
         limit, pattern = validate.limit(limit), validate.text(pattern, "pattern")
@@ -248,7 +205,7 @@ class BaseCheckpointer:
     # ── branching ─────────────────────────────────────────────────────────────────────────────────
 
     async def copy_thread(
-        self, source_thread_id: str, dest_thread_id: str, *, scope: str | None | UnsetType = UNSET
+        self, source_thread_id: str, dest_thread_id: str, *, scope: str | UnsetType | None = UNSET
     ) -> bool:
         """Branch a thread with its full history, the same checkpoint ids and pending writes.
 
@@ -411,24 +368,11 @@ class BaseCheckpointer:
     async def __aexit__(self, *exc_info: object) -> None:
         await self.close()
 
-    @property
-    def _lifetime(self) -> Lifetime:
-        if self._shared_lifetime is None:
-            self._shared_lifetime = Lifetime()
-        return self._shared_lifetime
-
     def _view(self, scope: str | None) -> Self:
         self._lifetime  # created before it is shared  # noqa: B018 (reading it is the point)
         view = copy.copy(self)
         view._scope, view._is_view = scope, True
         return view
-
-    def _check(self, capability: str | None = None) -> None:
-        """Open, and able to do that."""
-        if self._lifetime.closed:
-            raise Closed(f"{type(self).__name__} is closed")
-        if capability is not None and not getattr(self.capabilities, capability):
-            raise Unsupported(f"{type(self).__name__} does not declare the capability '{capability}'")
 
     async def _page_of_infos(
         self, limit: int, after: str | None, where: tuple[str, Any] | None
@@ -437,73 +381,6 @@ class BaseCheckpointer:
             return Page()
         page = await self._infos(limit, after, where)
         return Page([_as_dict(info) for info in page], page.next)
-
-    # ── hooks: arguments are valid, the scope is self._scope ──────────────────────────────────────
-
-    async def _save(self, request: SaveRequest) -> str:
-        raise self._missing("save")
-
-    async def _read(self, thread_id: str, checkpoint_id: str | None) -> Checkpoint | None:
-        raise self._missing("get")
-
-    async def _info(self, thread_id: str, checkpoint_id: str | None) -> CheckpointInfo | None:
-        raise self._missing("head")
-
-    async def _history(self, thread_id: str, limit: int, before: int | None) -> list[CheckpointInfo]:
-        """Newest first, with a sequence below ``before``."""
-        raise self._missing("history")
-
-    async def _infos(self, limit: int, after: str | None, where: tuple[str, Any] | None) -> Page[CheckpointInfo]:
-        raise self._missing("list_with_metadata")
-
-    async def _delete(self, thread_id: str, checkpoint_id: str | None) -> bool:
-        raise self._missing("delete")
-
-    async def _put_writes(
-        self, thread_id: str, checkpoint_id: str, task_id: str, writes: Sequence[tuple[str, Any]]
-    ) -> None:
-        raise self._missing("put_writes")
-
-    async def _get_writes(
-        self, thread_id: str, checkpoint_id: str | None, task_id: str | None
-    ) -> list[PendingWrite]:
-        raise self._missing("get_writes")
-
-    async def _search(self, query: str, limit: int) -> list[dict[str, Any]]:
-        raise self._missing("search")
-
-    async def _threads(self, limit: int, pattern: str, after: str | None) -> Page[str]:
-        raise self._missing("list_threads")
-
-    async def _fork(self, thread_id: str, checkpoint_id: str | None, new_thread_id: str) -> str | None:
-        """The new head's id, or ``None`` if there is no such checkpoint."""
-        raise self._missing("fork")
-
-    async def _prune(self, request: PruneRequest) -> list[tuple[str, str]]:
-        raise self._missing("prune")
-
-    async def _dump(self, thread_id: str) -> ThreadDump | None:
-        raise self._missing("export_threads")
-
-    async def _restore(self, dump: ThreadDump) -> None:
-        """:class:`Conflict` if the thread exists."""
-        raise self._missing("import_threads")
-
-    async def _stats(self) -> CheckpointerStats:
-        raise self._missing("stats")
-
-    async def _scopes(self) -> list[str | None]:
-        """Every scope that has a thread, the default one as ``None``."""
-        raise self._missing("admin")
-
-    async def _delete_scope(self) -> int:
-        raise self._missing("delete_scope")
-
-    async def _close(self) -> None:
-        """Called once."""
-
-    def _missing(self, method: str) -> Unsupported:
-        return Unsupported(f"{type(self).__name__} does not implement {method}()")
 
 
 def _place(thread_id: str, checkpoint_id: str | None) -> tuple[str, str | None]:

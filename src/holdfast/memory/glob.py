@@ -1,4 +1,4 @@
-r"""Thread patterns: ``*`` is any run of characters, ``?`` any one, ``\`` takes the next literally; all else is itself."""
+r"""Thread patterns: ``*`` is any run of characters, ``?`` any one, ``\`` takes the next one literally."""
 
 import re
 from functools import lru_cache

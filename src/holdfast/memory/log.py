@@ -9,10 +9,10 @@ whole list: a writer that doesn't know what is stored compares one value.
 """
 
 import json
-from json.encoder import encode_basestring_ascii
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
+from json.encoder import encode_basestring_ascii
 from typing import Any, NamedTuple
 
 from holdfast.core.errors import Corrupt
@@ -54,7 +54,7 @@ class KnownList(NamedTuple):
     """A stored list whose elements are at hand. ``at_end``: its last log has no entry after it."""
 
     stored: StoredList
-    elements: Sequence[Any]
+    elements: tuple[Any, ...]
     at_end: bool
 
 
@@ -169,7 +169,8 @@ def dump_lists(lists: Mapping[str, KnownList], life: bytes) -> str:
     for name, ((path, digest), _, _) in lists.items():
         if path:
             segments = [
-                f"[{log},{end}]" if owner == life else f'["{owner.hex()}",{log},{end}]' for owner, log, end in path
+                f"[{log},{end}]" if owner == life else f'["{owner.hex()}",{log},{end}]'
+                for owner, log, end in path
             ]
             parts.append(f'{encode_basestring_ascii(name)}:["{digest.hex()}",{",".join(segments)}]')
     return "{" + ",".join(parts) + "}"

@@ -16,7 +16,7 @@ class SaveRequest(NamedTuple):
     checkpoint_id: str
     id_given: bool
     metadata: dict[str, Any]
-    parent: str | None | UnsetType
+    parent: str | UnsetType | None
     now_us: int
 
 
@@ -44,7 +44,10 @@ class ListDelta:
 
 @dataclass(frozen=True, slots=True)
 class DumpRecord:
-    """One checkpoint of a :class:`ThreadDump`, as a change from the record before it."""
+    """One checkpoint of a :class:`ThreadDump`, as a change from the record before it.
+
+    A list that is not named is empty.
+    """
 
     checkpoint_id: str
     parent_id: str | None

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-import Stemmer  # type: ignore[import-untyped]  # it ships no types
+import Stemmer
 
 from holdfast.core import registry
 

@@ -96,7 +96,9 @@ class ImportReader:
     def _header(self, document: dict[str, Any]) -> None:
         version = document["holdfast_export"]
         if version != FORMAT_VERSION:
-            raise SchemaMismatch(f"export format {version!r} is not one that this version reads ({FORMAT_VERSION})")
+            raise SchemaMismatch(
+                f"export format {version!r} is not one that this version reads ({FORMAT_VERSION})"
+            )
         self._begun = True
 
     def _between_threads(self, document: dict[str, Any], line: str) -> None:
@@ -117,7 +119,9 @@ class ImportReader:
         if not self._records:
             raise self._wrong(f"{place} has no checkpoints")
         if document["checkpoints"] != len(self._records):
-            raise self._wrong(f"{place} has {len(self._records)} checkpoints, expected {document['checkpoints']}")
+            raise self._wrong(
+                f"{place} has {len(self._records)} checkpoints, expected {document['checkpoints']}"
+            )
         if document["sha256"] != self._checksum.hexdigest():
             raise self._wrong(f"{place} does not match its checksum: the file was changed or damaged")
         dump = ThreadDump(self._open.thread_id, self._open.created_us, tuple(self._records))
@@ -133,7 +137,8 @@ class ImportReader:
         for name, delta in record.lists.items():
             if not 0 <= _whole(delta.keep, name) <= self._lengths.get(name, -1):
                 raise self._wrong(f"{name} keeps {delta.keep} elements of {self._lengths.get(name)}")
-            self._lengths[name] = delta.keep + len(delta.add)
+        lists = {name: delta.keep + len(delta.add) for name, delta in record.lists.items()}
+        self._lengths = dict.fromkeys(LOGGED_FIELDS, 0) | lists
         decode_state(record.head, {name: delta.add for name, delta in record.lists.items()})
         return record
 

@@ -76,9 +76,9 @@ def metadata(value: object, field: str = "metadata") -> dict[str, Any]:
     for key in value:
         if not isinstance(key, str):
             raise InvalidInput(f"{field} keys must be strings, got {type(key).__name__} {key!r}")
+    codec.dumps(dict(value), path=field)
     plain = thaw(dict(value))
     assert isinstance(plain, dict)
-    codec.dumps(plain, path=field)
     return plain
 
 
@@ -98,7 +98,9 @@ def writes(value: object) -> list[tuple[str, Any]]:
 def namespace(value: object, field: str = "namespace") -> tuple[str, ...]:
     """A tuple (or list) of one or more non-empty strings."""
     if isinstance(value, str) or not isinstance(value, Sequence):
-        raise InvalidInput(f"{field} must be a tuple of strings, got {type(value).__name__}: use ({value!r},)")
+        raise InvalidInput(
+            f"{field} must be a tuple of strings, got {type(value).__name__}: use ({value!r},)"
+        )
     if not value:
         raise InvalidInput(f"{field} must have at least one part")
     return tuple(identifier(part, f"{field}[{index}]") for index, part in enumerate(value))

@@ -40,14 +40,16 @@ def _blocking(function: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..
     return run
 
 
-def run_suite(suite: type[Suite], open_factory: Callable[[], Any]) -> dict[str, BaseException | None]:
-    """Run every test of a suite without pytest; the result says what each raised, ``None`` if it passed.
+def run_suite(
+    suite: type[Suite], open_factory: Callable[[], Any], *, only: str | None = None
+) -> dict[str, BaseException | None]:
+    """Run the tests of a suite (or one) without pytest; says what each raised, ``None`` if it passed.
 
     ``open_factory`` makes, for each test, what the suite's fixture gives (a function that opens a backend on
     fresh storage). Tests that skip themselves are left out. Marks are ignored, parameters are not supported.
     """
     outcomes: dict[str, BaseException | None] = {}
-    for name in filter(_is_test, dir(suite)):
+    for name in filter(_is_test, dir(suite)) if only is None else [only]:
         test = getattr(suite(), name)
         wanted = len(inspect.signature(test).parameters)
         try:

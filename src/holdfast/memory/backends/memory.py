@@ -34,8 +34,10 @@ from holdfast.memory.glob import compile_glob
 from holdfast.memory.paging import RecencyCursor
 from holdfast.memory.ranking import bm25
 from holdfast.memory.records import Checkpoint, CheckpointerStats, CheckpointInfo, Page, PendingWrite
-from holdfast.memory.requests import DumpRecord, PruneRequest, SaveRequest, ThreadDump
+from holdfast.memory.requests import DumpRecord, ListDelta, PruneRequest, SaveRequest, ThreadDump
 from holdfast.memory.text import query_terms, snippet
+
+_EMPTIED = ListDelta(0, ())
 
 
 class MemoryCheckpointer(BaseCheckpointer):
@@ -286,8 +288,8 @@ class MemoryCheckpointer(BaseCheckpointer):
         thread = self._begin(dump.thread_id, dump.created_us)
         lists: Lists = dict.fromkeys(LOGGED_FIELDS, ())
         for record in dump.records:
-            changes = record.lists.items()
-            lists = {**lists, **{name: (*lists[name][: new.keep], *new.add) for name, new in changes}}
+            changes = {name: record.lists.get(name, _EMPTIED) for name in LOGGED_FIELDS}
+            lists = {name: (*lists[name][: new.keep], *new.add) for name, new in changes.items()}
             thread.rows[record.checkpoint_id] = Row(
                 checkpoint_id=record.checkpoint_id,
                 parent_id=record.parent_id,

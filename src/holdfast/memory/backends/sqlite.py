@@ -42,7 +42,9 @@ class Fts5:
         return many(f"INSERT INTO {words} (rowid, terms) VALUES (?, ?)", _tokens(index_rows))
 
     def remove(self, words: str, index_rows: Sequence[IndexRow]) -> Statement:
-        return many(f"INSERT INTO {words} ({words}, rowid, terms) VALUES ('delete', ?, ?)", _tokens(index_rows))
+        return many(
+            f"INSERT INTO {words} ({words}, rowid, terms) VALUES ('delete', ?, ?)", _tokens(index_rows)
+        )
 
     def match(self, words: str, scope: str, term: str, limit: int) -> Statement:
         return rows(
@@ -124,7 +126,11 @@ class SQLiteSyncCheckpointer(SyncCheckpointer):
         engine = SqliteEngine(path, durability=durability, auto_create_table=auto_create_table)
         super().__init__(
             SQLiteCheckpointer(
-                table_name=table_name, ttl_seconds=ttl_seconds, text_index=text_index, clock=clock, engine=engine
+                table_name=table_name,
+                ttl_seconds=ttl_seconds,
+                text_index=text_index,
+                clock=clock,
+                engine=engine,
             )
         )
 

@@ -11,7 +11,15 @@ import threading
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from holdfast.core.errors import Closed, Conflict, Corrupt, HoldfastError, InvalidInput, StorageFull, Unavailable
+from holdfast.core.errors import (
+    Closed,
+    Conflict,
+    Corrupt,
+    HoldfastError,
+    InvalidInput,
+    StorageFull,
+    Unavailable,
+)
 from holdfast.memory.backends.sql.plan import Plan, PlanFactory, Statement, fetch
 from holdfast.memory.backends.sql.schema import Schema, migrate
 from holdfast.memory.backends.workers import Workers
@@ -47,7 +55,7 @@ class SqliteEngine:
         self._busy_seconds = busy_seconds
         self._auto_create = auto_create_table
         self._max_pages = max_pages
-        self._schemas: list[Schema] = []
+        self._schemas: dict[tuple[str, str], Schema] = {}
         self._closed = False
         self._start()
 
@@ -57,11 +65,11 @@ class SqliteEngine:
         self._turn = threading.RLock()
         self._writer: sqlite3.Connection | None = None
         self._readers: list[sqlite3.Connection] = []
-        self._ready: set[str] = set()
+        self._ready: set[tuple[str, str]] = set()
 
     def require(self, schema: Schema) -> None:
         """Before the next plan, see to it that these tables exist."""
-        self._schemas.append(schema)
+        self._schemas[schema.meta, schema.component] = schema
 
     # ── running plans ─────────────────────────────────────────────────────────────────────────────
 
@@ -132,10 +140,10 @@ class SqliteEngine:
         if self._writer is None:
             self._writer = self._connect()
         if len(self._ready) < len(self._schemas):
-            for schema in self._schemas:
-                if schema.component not in self._ready:
+            for key, schema in self._schemas.items():
+                if key not in self._ready:
                     self._prepare(self._writer, schema)
-                    self._ready.add(schema.component)
+                    self._ready.add(key)
         return self._writer
 
     def _prepare(self, connection: sqlite3.Connection, schema: Schema) -> None:

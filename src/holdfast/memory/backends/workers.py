@@ -118,7 +118,9 @@ class Workers:
             with self._starting:
                 if self._threads[kind] < most:
                     self._threads[kind] += 1
-                    threading.Thread(target=_work, args=(jobs,), name=f"{self._name} {kind}", daemon=True).start()
+                    threading.Thread(
+                        target=_work, args=(jobs,), name=f"{self._name} {kind}", daemon=True
+                    ).start()
         jobs.put(job)
 
 

@@ -127,16 +127,18 @@ class ListingCases(StoreCases):
     async def test_iterating_is_complete_while_others_write(self, open_store: OpenStore) -> None:
         async with open_store() as store:
             names = [f"k{index:04}" for index in range(700)]
-            await store.put_batch([(NS, name, 0, None) for name in names])
+            early = [f"e{index:04}" for index in range(20)]
+            await store.put_batch([(NS, name, 0, None) for name in early + names])
             seen: list[str] = []
             async for item in store.iterate(NS):
                 seen.append(item.key)
-                if len(seen) % 50 == 1:
+                if len(seen) % 50 == 0:
+                    await store.delete(NS, early.pop())  # what was seen moves up
                     await store.put(NS, names[len(seen) // 2], 1)  # behind
                     await store.put(NS, names[-len(seen) // 2 - 1], 1)  # ahead
-                    await store.put(NS, f"a{len(seen)}", 1)  # new, before
-                    await store.put(NS, f"z{len(seen)}", 1)  # new, after
-                    await store.delete(NS, f"a{len(seen)}")
+                    await store.put(NS, f"z{len(seen)}", 1)  # new, ahead
+                if len(seen) % 500 == 0:
+                    await store.put_batch([(NS, f"a{index}", 1) for index in range(50)])  # new, behind
             assert [key for key in seen if key.startswith("k")] == names
             assert len(seen) == len(set(seen))
 

@@ -8,6 +8,7 @@ from holdfast.memory.backends.sql.deleting import delete_thread, hide, read_by_f
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.dumping import dump_thread, restore_thread
 from holdfast.memory.backends.sql.heads import ThreadKey
+from holdfast.memory.backends.sql.keys import SCOPE_BYTES
 from holdfast.memory.backends.sql.lineage import (
     THREAD_COLUMNS,
     ThreadRow,
@@ -37,9 +38,11 @@ def fork(
     if len(spans) > MAX_SPANS:
         # A fork of a fork of a fork ...: begin anew, so that no thread is a long chain of lives.
         dump = yield from dump_thread(t, thread, checkpoint.seq)
-        yield from restore_thread(t, dest, dump.records, dump.sequences, thread.life[:6], now, expires)
+        yield from restore_thread(
+            t, dest, dump.records, dump.sequences, thread.life[:SCOPE_BYTES], now, expires
+        )
         return checkpoint.checkpoint_id
-    life = new_key(thread.life[:6])
+    life = new_key(thread.life[:SCOPE_BYTES])
     scope, ns, thread_id = dest
     yield from execute(
         change(
@@ -87,10 +90,14 @@ def make_room(t: Tables, dest: ThreadKey, now: int) -> Plan[None]:
 # ── retention ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def prune(t: Tables, scope: str, ns: str, request: PruneRequest, now: int) -> Plan[list[tuple[ThreadKey, str]]]:
+def prune(
+    t: Tables, scope: str, ns: str, request: PruneRequest, now: int
+) -> Plan[list[tuple[ThreadKey, str]]]:
     """Remove what the request names; returns it, thread by thread, last saved first."""
     found = yield from fetch(
-        f"SELECT thread_id, {THREAD_COLUMNS} FROM {t.threads} WHERE scope = ? AND ns = ? ORDER BY saved DESC", scope, ns
+        f"SELECT thread_id, {THREAD_COLUMNS} FROM {t.threads} WHERE scope = ? AND ns = ? ORDER BY saved DESC",
+        scope,
+        ns,
     )
     threads = [thread_row((scope, ns, thread_id), columns) for thread_id, *columns in found]
     gone: dict[str, list[tuple[int, str]]] = {}
@@ -113,7 +120,7 @@ def prune(t: Tables, scope: str, ns: str, request: PruneRequest, now: int) -> Pl
     return removed
 
 
-class DryRun(Exception):  # noqa: N818 (it is no error: it takes back what was done, and tells it)
+class DryRun(Exception):
     """Carries the result of a plan whose effects are to be undone."""
 
     def __init__(self, removed: list[tuple[ThreadKey, str]]) -> None:

@@ -1,18 +1,21 @@
 """The Checkpointer contract on any SQL engine: each hook is one plan."""
 
+# Plans are defined inside methods: their annotations must not be evaluated on every call.
+from __future__ import annotations
+
 from collections.abc import Sequence
-from functools import lru_cache, partial
-from hashlib import blake2b
+from functools import partial
 from typing import Any
 
 from holdfast.core import codec
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
-from holdfast.core.errors import Conflict
 from holdfast.core.state import LOGGED_FIELDS, decode_state
 from holdfast.memory.backends.sql import branching, deleting, dumping, finding, reading, saving, text_index
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.heads import Heads, KnownHead, ThreadKey
-from holdfast.memory.backends.sql.plan import Engine, Plan, change, execute, fetch, many
+from holdfast.memory.backends.sql.keys import STATE_NS, decode_scope, encode_scope, scope_prefix
+from holdfast.memory.backends.sql.plan import Engine, Plan, fetch
+from holdfast.memory.backends.sql.writes import get_writes, put_writes
 from holdfast.memory.checkpointer import BaseCheckpointer, CheckpointerCapabilities
 from holdfast.memory.encoding import decode_id, encode_id
 from holdfast.memory.log import KnownList, StoredList, split_state
@@ -22,8 +25,6 @@ from holdfast.memory.text import query_terms
 
 _WITH_SEARCH = CheckpointerCapabilities.all_but()
 _WITHOUT_SEARCH = CheckpointerCapabilities.all_but("search")
-
-STATE_NS = "s"  # the namespace of agents' states; a saver's namespaces begin with another letter
 
 
 class SqlCheckpointer(BaseCheckpointer):
@@ -60,7 +61,7 @@ class SqlCheckpointer(BaseCheckpointer):
             meta = codec.dumps(metadata) if metadata else "{}"
             new = saving.NewCheckpoint(
                 *(key, checkpoint_id, id_given, meta, split_state(state), parent, now, self._expires(now)),
-                scope_prefix=_scope_prefix(key[0]),
+                scope_prefix=scope_prefix(key[0]),
             )
             return self._saver.save(new)
 
@@ -144,7 +145,7 @@ class SqlCheckpointer(BaseCheckpointer):
             return []
         scope, now = self._key("x")[0], self._clock.now_us()
         await self._catch_up()
-        prefix = _scope_prefix(scope)
+        prefix = scope_prefix(scope)
         return await self._engine.read(
             lambda: finding.search(self._tables, scope, STATE_NS, prefix, terms, limit, now)
         )
@@ -155,7 +156,9 @@ class SqlCheckpointer(BaseCheckpointer):
             lambda: finding.list_threads(self._tables, scope, STATE_NS, pattern, limit, after, now)
         )
 
-    async def _infos(self, limit: int, after: str | None, where: tuple[str, Any] | None) -> Page[CheckpointInfo]:
+    async def _infos(
+        self, limit: int, after: str | None, where: tuple[str, Any] | None
+    ) -> Page[CheckpointInfo]:
         scope, now = self._key("x")[0], self._clock.now_us()
         return await self._engine.read(
             lambda: finding.list_infos(self._tables, scope, STATE_NS, limit, after, where, now)
@@ -197,11 +200,13 @@ class SqlCheckpointer(BaseCheckpointer):
 
     async def _restore(self, dump: ThreadDump) -> None:
         now, key = self._clock.now_us(), self._key(dump.thread_id)
-        prefix = _scope_prefix(key[0])
+        prefix = scope_prefix(key[0])
         await self._engine.write(
             lambda: branching.restore(self._tables, key, dump, prefix, now, self._expires(now))
         )
-        self._note_unindexed(sum(len(delta.add) for record in dump.records for delta in record.lists.values()))
+        self._note_unindexed(
+            sum(len(delta.add) for record in dump.records for delta in record.lists.values())
+        )
 
     # ── scopes and life ───────────────────────────────────────────────────────────────────────────
 
@@ -214,7 +219,7 @@ class SqlCheckpointer(BaseCheckpointer):
                 *(STATE_NS, now),
             )
         )
-        return [_decode_scope(scope) for (scope,) in found]
+        return [decode_scope(scope) for (scope,) in found]
 
     async def _delete_scope(self) -> int:
         scope = self._key("x")[0]
@@ -252,56 +257,24 @@ class SqlCheckpointer(BaseCheckpointer):
             await self._engine.write(partial(text_index.catch_up, self._tables))
 
 
-def put_writes(
-    t: Tables, key: ThreadKey, checkpoint_id: str, task_id: str, writes: Sequence[tuple[str, Any]], now: int
-) -> Plan[None]:
-    """Replace a task's pending writes."""
-    found = yield from reading.find(t, key, encode_id(checkpoint_id), now)
-    if found is None:
-        thread_id = decode_id(key[2])
-        raise Conflict(
-            f"thread {thread_id!r} has no checkpoint {checkpoint_id!r}: it was deleted, or never saved",
-            expected=checkpoint_id,
-        )
-    thread, row = found
-    place = (thread.life, row.seq, encode_id(task_id))
-    yield from execute(
-        change(f"DELETE FROM {t.writes} WHERE life = ? AND seq = ? AND task_id = ?", *place),
-        many(
-            f"INSERT INTO {t.writes} (life, seq, task_id, idx, channel, value) VALUES (?, ?, ?, ?, ?, ?)",
-            [(*place, idx, encode_id(channel), codec.dumps(value)) for idx, (channel, value) in enumerate(writes)],
-        ),
-    )
-
-
-def get_writes(
-    t: Tables, key: ThreadKey, checkpoint_id: str | None, task_id: str | None, now: int
-) -> Plan[list[PendingWrite]]:
-    """Pending writes at the head or at that checkpoint."""
-    found = yield from reading.find(t, key, None if checkpoint_id is None else encode_id(checkpoint_id), now)
-    if found is None:
-        return []
-    thread, row = found
-    task = None if task_id is None else encode_id(task_id)
-    return (yield from reading.read_writes(t, thread.life, row.seq, task))
-
-
 def stats(t: Tables, scope: str, now: int) -> Plan[CheckpointerStats]:
     """Counts within a scope."""
     live = "t.scope = ? AND t.ns = ? AND (t.expires_at IS NULL OR t.expires_at > ?)"
     place = (scope, STATE_NS, now)
     hidden = f"NOT EXISTS (SELECT 1 FROM {t.hidden} h WHERE h.life = t.life AND h.seq = c.seq)"
+    inherited_from = (
+        f"JOIN {t.forks} f ON f.life = t.life JOIN {t.checkpoints} c ON c.life = f.base AND c.seq <= f.upto"
+    )
     counts: list[int] = []
-    for query in (
-        f"SELECT COUNT(*) FROM {t.threads} t WHERE {live}",
-        f"SELECT COUNT(*) FROM {t.threads} t JOIN {t.checkpoints} c ON c.life = t.life WHERE {live} AND {hidden}",
-        f"SELECT COUNT(*) FROM {t.threads} t JOIN {t.forks} f ON f.life = t.life"
-        f" JOIN {t.checkpoints} c ON c.life = f.base AND c.seq <= f.upto WHERE {live} AND {hidden}",
-        f"SELECT COUNT(*) FROM {t.threads} t JOIN {t.writes} w ON w.life = t.life WHERE {live}",
+    for rest in (
+        f"WHERE {live}",
+        f"JOIN {t.checkpoints} c ON c.life = t.life WHERE {live} AND {hidden}",
+        f"{inherited_from} WHERE {live} AND {hidden}",
+        f"JOIN {t.writes} w ON w.life = t.life WHERE {live}",
     ):
-        ((count,),) = yield from fetch(query, *place)
+        ((count,),) = yield from fetch(f"SELECT COUNT(*) FROM {t.threads} t {rest}", *place)
         counts.append(int(count))
-    prefix = _scope_prefix(scope)
+    prefix = scope_prefix(scope)
     ((entries, size),) = yield from fetch(
         f"SELECT COUNT(*), COALESCE(SUM(LENGTH(body)), 0) FROM {t.entries} WHERE life BETWEEN ? AND ?",
         *(prefix + b"\x00" * 10, prefix + b"\xff" * 10),
@@ -310,25 +283,13 @@ def stats(t: Tables, scope: str, now: int) -> Plan[CheckpointerStats]:
     return CheckpointerStats(threads, own + inherited, int(entries), writes, int(size))
 
 
-def encode_scope(scope: str | None) -> str:
-    """The default scope is not a string that anybody can pass."""
-    return "d" if scope is None else "u" + encode_id(scope)
-
-
-def _decode_scope(scope: str) -> str | None:
-    return None if scope == "d" else decode_id(scope[1:])
-
-
-@lru_cache(maxsize=4096)
-def _scope_prefix(scope: str) -> bytes:
-    return blake2b(scope.encode(), digest_size=text_index.SCOPE_BYTES).digest()
-
-
 def _known(
     life: bytes, next_seq: int, row: reading.CheckpointRow, stored: dict[str, StoredList], state: Any
 ) -> KnownHead:
     """What a load teaches about the head. Whether a log can be appended to is not known: a save asks."""
-    lists = {
-        name: KnownList(stored[name], getattr(state, name), False) for name in LOGGED_FIELDS if name in stored
+    lists: dict[str, KnownList] = {
+        str(name): KnownList(stored[name], getattr(state, name), False)
+        for name in LOGGED_FIELDS
+        if name in stored
     }
     return KnownHead(life, row.seq, next_seq, row.checkpoint_id, lists)

@@ -24,7 +24,10 @@ def delete_thread(t: Tables, thread: ThreadRow) -> Plan[None]:
         change(f"DELETE FROM {t.lives} WHERE life = ?", life),
         change(f"DELETE FROM {t.hidden} WHERE life = ?", life),
         change(f"DELETE FROM {t.writes} WHERE life = ?", life),
-        *(change(f"DELETE FROM {t.forks} WHERE base = ? AND life = ?", s.life, life) for s in thread.inherited),
+        *(
+            change(f"DELETE FROM {t.forks} WHERE base = ? AND life = ?", s.life, life)
+            for s in thread.inherited
+        ),
     )
     yield from _trim_dead_life(t, life)
     for span in thread.inherited:
@@ -106,7 +109,9 @@ def _remove_hidden(t: Tables, life: bytes) -> Plan[None]:
     """After a fork is gone: checkpoints that were kept only for it."""
     pinned = yield from read_by_forks(t, life)
     condition = f"life = ? AND seq > ? AND seq IN (SELECT seq FROM {t.hidden} WHERE life = ?)"
-    (removed,) = yield from execute(change(f"DELETE FROM {t.checkpoints} WHERE {condition}", life, pinned, life))
+    (removed,) = yield from execute(
+        change(f"DELETE FROM {t.checkpoints} WHERE {condition}", life, pinned, life)
+    )
     if removed:
         own = yield from fetch(f"SELECT seq FROM {t.checkpoints} WHERE life = ?", life)
         kept = {seq for (seq,) in own}
@@ -132,5 +137,3 @@ def delete_scope(t: Tables, scope: str, ns: str) -> Plan[int]:
         change(f"DELETE FROM {t.threads} WHERE scope = ? AND ns = ?", scope, ns),
     )
     return len(lives)
-
-

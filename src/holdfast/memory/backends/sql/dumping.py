@@ -116,7 +116,9 @@ def _restore_record(
     for index, (name, delta) in enumerate(record.lists.items()):
         before = known.get(name, EMPTY)
         if not 0 <= delta.keep <= len(before.elements):
-            raise InvalidInput(f"checkpoint {record.checkpoint_id!r} keeps {delta.keep} {name}, there are fewer")
+            raise InvalidInput(
+                f"checkpoint {record.checkpoint_id!r} keeps {delta.keep} {name}, there are fewer"
+            )
         elements = (*before.elements[: delta.keep], *delta.add)
         place = Place(life, seq * LOGS_A_SAVE + index, str, int(name == "messages"))
         lists[name], added = grow(before, elements, place)
@@ -136,7 +138,10 @@ def _restore_record(
         ),
         many(
             f"INSERT INTO {t.writes} (life, seq, task_id, idx, channel, value) VALUES (?, ?, ?, ?, ?, ?)",
-            [(life, seq, encode_id(task), idx, encode_id(channel), codec.dumps(v)) for task, idx, channel, v in record.writes],
+            [
+                (life, seq, encode_id(task), idx, encode_id(channel), codec.dumps(v))
+                for task, idx, channel, v in record.writes
+            ],
         ),
     ]
 
@@ -181,10 +186,16 @@ def _bodies(t: Tables, paths: Sequence[Path]) -> Plan[Bodies]:
 
 def _writes(t: Tables, life: bytes) -> Plan[dict[int, list[tuple[str, int, str, object]]]]:
     found = yield from fetch(
-        f"SELECT seq, task_id, idx, channel, value FROM {t.writes} WHERE life = ? ORDER BY seq, task_id, idx", life
+        f"SELECT seq, task_id, idx, channel, value FROM {t.writes} WHERE life = ? ORDER BY seq, task_id, idx",
+        life,
     )
     writes: dict[int, list[tuple[str, int, str, object]]] = {}
     for seq, task_id, idx, channel, value in found:
-        write = (decode_id(task_id), idx, decode_id(channel), codec.loads(value, place=f"write {task_id!r} {idx}"))
+        write = (
+            decode_id(task_id),
+            idx,
+            decode_id(channel),
+            codec.loads(value, place=f"write {task_id!r} {idx}"),
+        )
         writes.setdefault(seq, []).append(write)
     return writes

@@ -20,8 +20,8 @@ from holdfast.memory.encoding import decode_id, encode_id
 from holdfast.memory.glob import compile_glob, literal_prefix
 from holdfast.memory.log import load_lists
 from holdfast.memory.paging import RecencyCursor
-from holdfast.memory.records import CheckpointInfo, Page
 from holdfast.memory.ranking import bm25
+from holdfast.memory.records import CheckpointInfo, Page
 from holdfast.memory.text import analyse, snippet
 
 _THREADS_A_QUERY = 500
@@ -29,13 +29,16 @@ _CHECKPOINTS_A_QUERY = 200
 _LEAST_WINDOW = 64
 
 
-def list_threads(t: Tables, scope: str, ns: str, pattern: str, limit: int, after: str | None, now: int) -> Plan[Page[str]]:
+def list_threads(
+    t: Tables, scope: str, ns: str, pattern: str, limit: int, after: str | None, now: int
+) -> Plan[Page[str]]:
     """Thread ids that match, last saved first."""
     newest_number = yield from _newest_number(t, scope, ns)
     cursor = RecencyCursor.open(after, "threads", newest_number)
     matches = compile_glob(pattern).fullmatch
     found: list[str] = []
-    for low, high in cursor.spans(newest_number):
+    for low, top in cursor.spans(newest_number):
+        high = top
         while low <= high:
             rows = yield from _thread_ids(t, (scope, ns), (low, high), literal_prefix(pattern), now)
             for thread_id, saved in rows:
@@ -66,7 +69,9 @@ def _thread_ids(
 
 
 def _newest_number(t: Tables, scope: str, ns: str) -> Plan[int]:
-    ((number,),) = yield from fetch(f"SELECT MAX(saved) FROM {t.threads} WHERE scope = ? AND ns = ?", scope, ns)
+    ((number,),) = yield from fetch(
+        f"SELECT MAX(saved) FROM {t.threads} WHERE scope = ? AND ns = ?", scope, ns
+    )
     return int(number or 0)
 
 
@@ -78,7 +83,8 @@ def list_infos(
     number = yield from _newest_number(t, scope, ns)
     cursor = RecencyCursor.open(after, kind, number)
     found: list[CheckpointInfo] = []
-    for low, high in cursor.spans(number):
+    for low, top in cursor.spans(number):
+        high = top
         while low <= high:
             rows = yield from _thread_rows(t, (scope, ns), (low, high), now)
             for thread in rows:
@@ -246,7 +252,10 @@ def _has(row: CheckpointRow, match: _Match) -> bool:
     for stored in load_lists(row.lists, row.life, row.place).values():
         start = 0
         for segment in stored.path:
-            if (segment.life, segment.log) == (match.life, match.log) and start <= match.position < segment.end:
+            if (segment.life, segment.log) == (
+                match.life,
+                match.log,
+            ) and start <= match.position < segment.end:
                 return True
             start = segment.end
     return False

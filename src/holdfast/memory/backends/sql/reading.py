@@ -39,7 +39,9 @@ class CheckpointRow:
         return f"checkpoint {self.checkpoint_id!r} (life {self.life.hex()}, seq {self.seq})"
 
     def info(self, thread_id: str) -> CheckpointInfo:
-        metadata = {} if self.metadata == "{}" else codec.loads(self.metadata, place=f"metadata of {self.place}")
+        metadata = (
+            {} if self.metadata == "{}" else codec.loads(self.metadata, place=f"metadata of {self.place}")
+        )
         if not isinstance(metadata, dict):
             raise Corrupt(f"metadata of {self.place} is not an object", place=self.place)
         return CheckpointInfo(
@@ -87,7 +89,9 @@ def find_checkpoint(t: Tables, thread: ThreadRow, encoded_id: str) -> Plan[Check
     return None if row is None else checkpoint_row(row)
 
 
-def find(t: Tables, key: ThreadKey, encoded_id: str | None, now: int) -> Plan[tuple[ThreadRow, CheckpointRow] | None]:
+def find(
+    t: Tables, key: ThreadKey, encoded_id: str | None, now: int
+) -> Plan[tuple[ThreadRow, CheckpointRow] | None]:
     """The head, or that checkpoint, with its thread."""
     thread = yield from find_thread(t, key, now)
     if thread is None:
@@ -110,7 +114,9 @@ def newest(t: Tables, thread: ThreadRow, limit: int, before: int | None) -> Plan
     return [checkpoint_row(row) for row in found]
 
 
-def read_lists(t: Tables, checkpoint: CheckpointRow) -> Plan[tuple[dict[str, StoredList], dict[str, Sequence[str]]]]:
+def read_lists(
+    t: Tables, checkpoint: CheckpointRow
+) -> Plan[tuple[dict[str, StoredList], dict[str, Sequence[str]]]]:
     """What is stored of the checkpoint's lists, and their encoded elements, checked against their digests."""
     stored = load_lists(checkpoint.lists, checkpoint.life, checkpoint.place)
     statements: list[Statement] = []
@@ -138,7 +144,9 @@ def read_lists(t: Tables, checkpoint: CheckpointRow) -> Plan[tuple[dict[str, Sto
 
 
 def decode(
-    checkpoint: CheckpointRow, lists: Mapping[str, Sequence[str]], join: Callable[[str, Mapping[str, Sequence[str]]], T]
+    checkpoint: CheckpointRow,
+    lists: Mapping[str, Sequence[str]],
+    join: Callable[[str, Mapping[str, Sequence[str]]], T],
 ) -> T:
     """The value that was saved; damage is reported with the place where it is."""
     try:
@@ -151,10 +159,15 @@ def read_writes(t: Tables, life: bytes, seq: int, task_id: str | None = None) ->
     """Pending writes at a checkpoint, in order."""
     condition, params = ("", ()) if task_id is None else (" AND task_id = ?", (task_id,))
     found = yield from fetch(
-        f"SELECT task_id, idx, channel, value FROM {t.writes} WHERE life = ? AND seq = ?{condition}", life, seq, *params
+        f"SELECT task_id, idx, channel, value FROM {t.writes} WHERE life = ? AND seq = ?{condition}",
+        life,
+        seq,
+        *params,
     )
     writes = [
-        PendingWrite(decode_id(task), idx, decode_id(channel), codec.loads(value, place=f"write {task!r} {idx}"))
+        PendingWrite(
+            decode_id(task), idx, decode_id(channel), codec.loads(value, place=f"write {task!r} {idx}")
+        )
         for task, idx, channel, value in found
     ]
     return sorted(writes, key=lambda write: (write.task_id, write.idx))

@@ -32,7 +32,7 @@ from holdfast.memory.log import (
 
 
 class NewCheckpoint(NamedTuple):
-    """What is to be saved. ``parent`` is compared with the head; if it is given, its pending writes are folded in and go.
+    """What is to be saved. ``parent`` is compared with the head; its pending writes are folded in, and go.
 
     ``recorded_parent``: for a saver, whose callers say themselves what the parent is.
     """
@@ -42,11 +42,11 @@ class NewCheckpoint(NamedTuple):
     id_given: bool
     metadata: str
     parts: Parts
-    parent: str | None | UnsetType
+    parent: str | UnsetType | None
     now: int
     expires: int | None
     scope_prefix: bytes
-    recorded_parent: str | None | UnsetType = UNSET
+    recorded_parent: str | UnsetType | None = UNSET
 
 
 class Saved(NamedTuple):
@@ -79,7 +79,8 @@ class Saver:
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
         )
         self._entry_sql = (
-            f"INSERT INTO {t.entries} (seq, life, log, pos, searchable, digest, body) VALUES (?, ?, ?, ?, ?, ?, ?)"
+            f"INSERT INTO {t.entries} (seq, life, log, pos, searchable, digest, body)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)"
         )
         self._life_sql = f"INSERT INTO {t.lives} (life, scope, ns, thread_id) VALUES (?, ?, ?, ?)"
         self._fold_sql = f"DELETE FROM {t.writes} WHERE life = ? AND seq = ?"
@@ -147,7 +148,7 @@ class Saver:
     def _insert(
         self, head: KnownHead, known: KnownHead, entries: list[Entry], new: NewCheckpoint
     ) -> list[Statement]:
-        life, seq, _, checkpoint_id, lists = head
+        life, seq, _, _, lists = head
         parent = known.checkpoint_id if new.recorded_parent is UNSET else new.recorded_parent
         values = (
             *(life, seq, encode_id(new.checkpoint_id), None if parent is None else encode_id(parent)),
@@ -201,7 +202,9 @@ class Saver:
             theirs += [bytes(value) for (value,) in found]
             start = segment.end
         pairs = enumerate(zip(digests, theirs, strict=False))
-        parted = next((index for index, (our, their) in pairs if our != their), min(len(digests), len(theirs)))
+        parted = next(
+            (index for index, (our, their) in pairs if our != their), min(len(digests), len(theirs))
+        )
         # What differs is stood for by objects that equal nothing, so that the lists part just there.
         return KnownList(stored, (*ours[:parted], *(_Other() for _ in range(stored.length - parted))), False)
 
@@ -263,7 +266,9 @@ def _repeated(twin: CheckpointRow, new: NewCheckpoint) -> Saved:
 def _conflict(new: NewCheckpoint, actual: str | None) -> Conflict:
     thread_id = decode_id(new.key[2])
     if new.parent is None:
-        return Conflict(f"thread {thread_id!r} exists already, with head {actual!r}", expected=None, actual=actual)
+        return Conflict(
+            f"thread {thread_id!r} exists already, with head {actual!r}", expected=None, actual=actual
+        )
     return Conflict(
         f"the head of thread {thread_id!r} is {actual!r}, not {new.parent!r}: load it and try again",
         expected=new.parent,

@@ -88,7 +88,8 @@ def _version_1(t: Tables) -> tuple[str, ...]:
         f"CREATE INDEX {t.checkpoints}_id ON {t.checkpoints} (life, checkpoint_id)",
         f"""CREATE TABLE {t.entries} (
             id {d.row_number}, life {d.key} NOT NULL, log {d.number} NOT NULL, pos {d.number} NOT NULL,
-            seq {d.number} NOT NULL, searchable {d.number} NOT NULL, digest {d.key} NOT NULL, body {d.text} NOT NULL)""",
+            seq {d.number} NOT NULL, searchable {d.number} NOT NULL, digest {d.key} NOT NULL,
+            body {d.text} NOT NULL)""",
         f"CREATE UNIQUE INDEX {t.entries}_place ON {t.entries} (life, log, pos)",
         f"""CREATE TABLE {t.writes} (
             life {d.key} NOT NULL, seq {d.number} NOT NULL, task_id {d.id_text} NOT NULL, idx {d.number} NOT NULL,
@@ -99,7 +100,8 @@ def _version_1(t: Tables) -> tuple[str, ...]:
 
 def meta_ddl(meta: str, dialect_text: str) -> str:
     """The table of single values: schema versions, the text index's watermark, counters."""
-    return f"CREATE TABLE IF NOT EXISTS {meta} (name {dialect_text} NOT NULL PRIMARY KEY, value {dialect_text} NOT NULL)"
+    columns = f"name {dialect_text} NOT NULL PRIMARY KEY, value {dialect_text} NOT NULL"
+    return f"CREATE TABLE IF NOT EXISTS {meta} ({columns})"
 
 
 def migrate(schema: Schema, existing: Callable[[], Plan[set[str]]], *, create: bool = True) -> Plan[None]:
@@ -112,7 +114,11 @@ def migrate(schema: Schema, existing: Callable[[], Plan[set[str]]], *, create: b
     if create:
         yield [change(meta_ddl(schema.meta, schema.dialect_text))]
     present = yield from existing()
-    row = (yield from fetch_one(f"SELECT value FROM {schema.meta} WHERE name = ?", name)) if schema.meta in present else None
+    row = (
+        (yield from fetch_one(f"SELECT value FROM {schema.meta} WHERE name = ?", name))
+        if schema.meta in present
+        else None
+    )
     version = 0 if row is None else int(row[0])
     if version > schema.version:
         raise SchemaMismatch(
@@ -124,7 +130,9 @@ def migrate(schema: Schema, existing: Callable[[], Plan[set[str]]], *, create: b
         return
     if not create:
         ddl = ";\n".join(statement for step in schema.steps for statement in step)
-        raise SchemaMismatch(f"tables are missing or old ({', '.join(missing) or name}); run as their owner:\n{ddl};")
+        raise SchemaMismatch(
+            f"tables are missing or old ({', '.join(missing) or name}); run as their owner:\n{ddl};"
+        )
     if missing and version:
         version = 0  # dropped by hand: start again with what is not there
     yield [change(_if_absent(statement)) for step in schema.steps[version:] for statement in step]

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, Protocol
 
 from holdfast.core.messages import decode_message
 from holdfast.memory.backends.sql.dialect import Tables
+from holdfast.memory.backends.sql.keys import SCOPE_BYTES
 from holdfast.memory.backends.sql.plan import Plan, Statement, change, execute, fetch, fetch_one, rows
 from holdfast.memory.ranking import bm25
 from holdfast.memory.text import ANALYSER_VERSION, analyse, message_text
 
-SCOPE_BYTES = 6
 CATCH_UP_ROWS = 1024
 MOST_MATCHES = 100_000
 _WATERMARK = "text:watermark"
@@ -53,19 +53,27 @@ def body_text(body: str) -> str:
     """The searchable text of a stored message."""
     document = json.loads(body)
     content = document.get("content", "")
-    return content if type(content) is str and "tool_calls" not in document else message_text(decode_message(body))
+    return (
+        content
+        if type(content) is str and "tool_calls" not in document
+        else message_text(decode_message(body))
+    )
 
 
 def catch_up(t: Tables, limit: int = CATCH_UP_ROWS) -> Plan[int]:
     """Index the entries that are not indexed yet, so many at the most; returns how many rows were looked at."""
     watermark = yield from _watermark(t)
     found = yield from fetch(
-        f"SELECT id, life, searchable, body FROM {t.entries} WHERE id > ? ORDER BY id LIMIT ?", watermark, limit
+        f"SELECT id, life, searchable, body FROM {t.entries} WHERE id > ? ORDER BY id LIMIT ?",
+        watermark,
+        limit,
     )
     if not found:
         return 0
     yield from execute(
-        t.text.add(t.words, _index_rows((i, life, body) for i, life, searchable, body in found if searchable)),
+        t.text.add(
+            t.words, _index_rows((i, life, body) for i, life, searchable, body in found if searchable)
+        ),
         *_set(t, _WATERMARK, str(found[-1][0])),
     )
     return len(found)
@@ -106,7 +114,9 @@ def remove_entries(t: Tables, condition: str, params: Sequence[Any]) -> Plan[int
     """Delete entries together with their words."""
     watermark = yield from _watermark(t)
     indexed = yield from fetch(
-        f"SELECT id, life, body FROM {t.entries} WHERE {condition} AND searchable = 1 AND id <= ?", *params, watermark
+        f"SELECT id, life, body FROM {t.entries} WHERE {condition} AND searchable = 1 AND id <= ?",
+        *params,
+        watermark,
     )
     statements = [change(f"DELETE FROM {t.entries} WHERE {condition}", *params)]
     if indexed:
@@ -127,7 +137,7 @@ def compact(t: Tables) -> Plan[None]:
 def _watermark(t: Tables) -> Plan[int]:
     """Up to where the index is right; 0, and an empty index, if another analyser made it."""
     found = yield from fetch(f"SELECT name, value FROM {t.meta} WHERE name IN (?, ?)", _WATERMARK, _ANALYSER)
-    values = dict(found)
+    values: dict[str, str] = dict(found)
     if values.get(_ANALYSER) == analyser():
         return int(values.get(_WATERMARK, 0))
     yield from execute(t.text.clear(t.words), *_set(t, _WATERMARK, "0"), *_set(t, _ANALYSER, analyser()))
@@ -142,7 +152,10 @@ def _set(t: Tables, name: str, value: str) -> list[Statement]:
 
 
 def _index_rows(entries: Iterable[tuple[int, bytes, str]]) -> list[IndexRow]:
-    return [(number, scope_token(life), " ".join(set(analyse(_text_or_nothing(body))))) for number, life, body in entries]
+    return [
+        (number, scope_token(life), " ".join(set(analyse(_text_or_nothing(body)))))
+        for number, life, body in entries
+    ]
 
 
 def _text_or_nothing(body: str) -> str:

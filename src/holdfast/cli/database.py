@@ -1,0 +1,42 @@
+"""Opening the database that a command works on."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.cli.failures import Failure
+from holdfast.cli.output import Output
+from holdfast.connect import connect, sqlite_path
+from holdfast.memory.checkpointer import BaseCheckpointer
+
+DEFAULT_URL = "sqlite:./holdfast.db"
+
+
+@dataclass(frozen=True)
+class Session:
+    """What a command gets: the threads in the scope that was asked for, and where to print."""
+
+    checkpointer: BaseCheckpointer
+    out: Output
+    url: str
+    file: Path | None
+    """The SQLite file, if it is one."""
+
+
+@asynccontextmanager
+async def open_session(url: str, scope: str | None, out: Output, *, create: bool) -> AsyncIterator[Session]:
+    """Unless ``create``, a database file that does not exist is a `Failure` and stays away."""
+    file = sqlite_file(url)
+    if file is not None and not create and not file.exists():
+        raise Failure(f"no database at {file}: name yours with --db URL or in HOLDFAST_DB")
+    async with connect(url) as connection:
+        checkpointer = connection.checkpointer
+        yield Session(checkpointer if scope is None else checkpointer.scoped(scope), out, url, file)
+
+
+def sqlite_file(url: str) -> Path | None:
+    if not url.startswith("sqlite:") and (not url.endswith(".db") or "://" in url):
+        return None
+    path = sqlite_path(url)
+    return None if path == ":memory:" else Path(path)

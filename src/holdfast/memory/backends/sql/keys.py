@@ -1,0 +1,31 @@
+"""How scopes and namespaces are written in keys."""
+
+from functools import lru_cache
+from hashlib import blake2b
+
+from holdfast.memory.encoding import decode_id, encode_id
+
+DEFAULT_SCOPE = "d"
+STATE_NS = "a"
+"""The namespace of agents' states; a saver's namespaces begin with another letter."""
+SCOPE_BYTES = 6
+
+
+def encode_scope(scope: str | None) -> str:
+    """The default scope is not a string that anybody can pass."""
+    return DEFAULT_SCOPE if scope is None else "u" + encode_id(scope)
+
+
+def decode_scope(scope: str) -> str | None:
+    return None if scope == DEFAULT_SCOPE else decode_id(scope[1:])
+
+
+def saver_ns(ns: str) -> str:
+    """A saver's namespace, which may be empty, as text that never is."""
+    return "s" + encode_id(ns)
+
+
+@lru_cache(maxsize=4096)
+def scope_prefix(scope: str) -> bytes:
+    """What all keys of a scope begin with."""
+    return blake2b(scope.encode(), digest_size=SCOPE_BYTES).digest()

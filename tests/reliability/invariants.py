@@ -1,0 +1,161 @@
+"""What must hold in a file of checkpoints at any moment, asked with SQL of its own: nothing here reads by our plans."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from holdfast.memory.backends.sql.text_index import body_text
+from holdfast.memory.text import analyse
+
+
+def integrity(path: Path) -> str:
+    """The answer of SQLite's own check: "ok", or what is wrong."""
+    connection = sqlite3.connect(path)
+    try:
+        return "\n".join(text for (text,) in connection.execute("PRAGMA integrity_check"))
+    finally:
+        connection.close()
+
+
+def orphans(path: Path, prefix: str = "holdfast") -> list[str]:
+    """Every row that refers to something that is not there, or that nothing needs. Empty: all is well."""
+    connection = sqlite3.connect(path)
+    try:
+        connection.execute("BEGIN")
+        return list(_Rows(connection, prefix).complaints())
+    finally:
+        connection.close()
+
+
+def assert_sound(path: Path, prefix: str = "holdfast") -> None:
+    """The file is a whole database without a dangling or left-over row."""
+    assert integrity(path) == "ok"
+    assert orphans(path, prefix) == []
+
+
+class _Thread(NamedTuple):
+    name: str
+    life: bytes
+    head_seq: int
+    next_seq: int
+    spans: list[tuple[bytes, int, int]]
+
+    def owner(self, seq: int) -> bytes:
+        return next(life for life, first, last in self.spans if first <= seq <= last)
+
+
+class _Rows:
+    def __init__(self, connection: sqlite3.Connection, prefix: str) -> None:
+        def all_of(table: str, columns: str) -> list[Any]:
+            return connection.execute(f"SELECT {columns} FROM {prefix}_{table}").fetchall()
+
+        self._connection = connection
+        self._words = f"{prefix}_words"
+        self.meta = dict(all_of("meta", "name, value"))
+        self.threads = [_thread(row) for row in all_of("threads", "thread_id, life, head_seq, next_seq, lineage")]
+        self.lives = {life for (life,) in all_of("lives", "life")}
+        self.forks = all_of("forks", "base, life, upto")
+        self.hidden = set(all_of("hidden", "life, seq"))
+        self.checkpoints = {(life, seq): text for life, seq, text in all_of("checkpoints", "life, seq, lists")}
+        self.entries = {row[:3]: row[3:] for row in all_of("entries", "life, log, pos, id, searchable, digest, body")}
+        self.writes = set(all_of("writes", "life, seq"))
+
+    def complaints(self) -> Iterator[str]:
+        yield from self._threads()
+        yield from self._references()
+        yield from self._needless_checkpoints()
+        yield from self._lists()
+        yield from self._text_index()
+
+    def _visible(self, thread: _Thread) -> set[int]:
+        return {
+            seq
+            for life, seq in self.checkpoints
+            for owner, first, last in thread.spans
+            if life == owner and first <= seq <= last and (thread.life, seq) not in self.hidden
+        }
+
+    def _threads(self) -> Iterator[str]:
+        for thread in self.threads:
+            visible = self._visible(thread)
+            if not visible or max(visible) != thread.head_seq:
+                yield f"thread {thread.name!r}: its head is {thread.head_seq}, it shows {sorted(visible)}"
+            if visible and thread.next_seq <= max(visible):
+                yield f"thread {thread.name!r}: its next sequence {thread.next_seq} is used already"
+            owns = any(life == thread.life for life, _ in self.checkpoints)
+            if owns and thread.life not in self.lives:
+                yield f"thread {thread.name!r} has checkpoints of its own and no row in lives"
+
+    def _references(self) -> Iterator[str]:
+        by_life = {thread.life: thread for thread in self.threads}
+        yield from (f"life {life.hex()} has no thread" for life in self.lives - by_life.keys())
+        lineages = {(base, t.life, last) for t in self.threads for base, _, last in t.spans[:-1]}
+        for row in set(self.forks) ^ lineages:
+            yield f"fork {row} is in only one of forks and lineage"
+        for table, places in (("hidden", self.hidden), ("writes", self.writes)):
+            for life, seq in places:
+                thread = by_life.get(life)
+                if thread is None or (thread.owner(seq), seq) not in self.checkpoints:
+                    yield f"{table} {(life.hex(), seq)} refers to no checkpoint of a thread"
+        for life, seq in self.writes & self.hidden:
+            yield f"writes {(life.hex(), seq)} are at a hidden checkpoint"
+
+    def _needless_checkpoints(self) -> Iterator[str]:
+        own = {thread.life for thread in self.threads}
+        for life, seq in self.checkpoints:
+            read_by_fork = any(base == life and seq <= upto for base, _, upto in self.forks)
+            if not read_by_fork and (life not in own or (life, seq) in self.hidden):
+                yield f"checkpoint {(life.hex(), seq)} is shown by no thread and read by no fork"
+
+    def _lists(self) -> Iterator[str]:
+        needed: dict[tuple[bytes, int], int] = {}
+        for (life, seq), text in self.checkpoints.items():
+            for name, (digest, *path) in json.loads(text).items():
+                start, chain = 0, b""
+                for part in path:
+                    owner = life if len(part) == 2 else bytes.fromhex(part[0])
+                    log, end = part[-2:]
+                    if owner == life:
+                        needed[life, log] = max(needed.get((life, log), 0), end)
+                    for position in range(start, end):
+                        entry = self.entries.get((owner, log, position))
+                        if entry is None:
+                            yield f"{name} of checkpoint {(life.hex(), seq)}: entry {position} of log {log} is missing"
+                            continue
+                        chain = blake2b(chain + entry[3].encode(), digest_size=16).digest()
+                        if chain != entry[2]:
+                            yield f"{name} of checkpoint {(life.hex(), seq)}: entry {position} has another digest"
+                    start = end
+                if chain.hex() != digest:
+                    yield f"{name} of checkpoint {(life.hex(), seq)} has another digest"
+        for life, log, position in self.entries:
+            if position >= needed.get((life, log), 0):
+                yield f"entry {(life.hex(), log, position)} is in no checkpoint of its life"
+
+    def _text_index(self) -> Iterator[str]:
+        watermark = int(self.meta.get("text:watermark", 0))
+        indexed: dict[int, set[str]] = {}
+        self._connection.execute(f"CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab(main, {self._words}, instance)")
+        for term, number in self._connection.execute("SELECT term, doc FROM temp.vocabulary"):
+            indexed.setdefault(number, set()).add(term)
+        wanted = {
+            number: {f"__{life[:6].hex()}", *(word.replace("'", "_") for word in analyse(body_text(body)))}
+            for (life, _, _), (number, searchable, _, body) in self.entries.items()
+            if searchable and number <= watermark
+        }
+        for number in indexed.keys() | wanted.keys():
+            if indexed.get(number) != wanted.get(number):
+                yield f"text index: row {number} has {indexed.get(number)}, its entry {wanted.get(number)}"
+
+
+def _thread(row: tuple[Any, ...]) -> _Thread:
+    name, life, head_seq, next_seq, lineage = row
+    spans: list[tuple[bytes, int, int]] = []
+    first = 1
+    for base, last in json.loads(lineage):
+        spans.append((bytes.fromhex(base), first, last))
+        first = last + 1
+    return _Thread(name, life, head_seq, next_seq, [*spans, (life, first, 2**62)])

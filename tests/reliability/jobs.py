@@ -1,0 +1,244 @@
+"""What the children of `children` do. Everything is imported before the first fork; no database is opened."""
+
+import asyncio
+import contextlib
+import os
+import re
+import sqlite3
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from holdfast.core.messages import Message
+from holdfast.core.state import AgentState
+from holdfast.errors import Conflict, HoldfastError
+from holdfast.memory.backends.sqlite import SQLiteCheckpointer, SQLiteSyncCheckpointer
+from holdfast.memory.backends.sqlite_engine import SqliteEngine
+from holdfast.memory.sync import SyncCheckpointer
+from holdfast.testing.clock import FrozenClock
+from holdfast.testing.faults import StatementCounter, WatchedEngine, WatchedThreadedEngine, die
+
+Report = Callable[[str], None]
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+MESSAGES_A_SAVE = 2
+
+
+def state_of(count: int, word: str = "message") -> AgentState:
+    """A state with that many messages, each of which tells its place."""
+    messages = tuple(Message.user(f"{word} {number}") for number in range(count))
+    return AgentState(run_id="run", created_at=START, updated_at=START, messages=messages)
+
+
+def blocking(engine: SqliteEngine, **options: Any) -> SyncCheckpointer:
+    """A blocking checkpointer on that engine."""
+    return SyncCheckpointer(SQLiteCheckpointer(engine=engine, **options))
+
+
+# ── a writer that is killed ───────────────────────────────────────────────────────────────────────
+
+
+class _Journal:
+    """Reports each statement of a save, and may die before one of them."""
+
+    def __init__(self, report: Report, die_at: Sequence[Any] | None) -> None:
+        self._report = report
+        self._save, self._point = die_at or (0, None)
+        self._saves = self._events = 0
+
+    def begin(self) -> None:
+        self._saves += 1
+        self._report("begin")
+
+    def returned(self) -> None:
+        self._report("returned")
+        if self._point == "returned" and self._saves >= self._save:
+            die()
+
+    def __call__(self, sql: str) -> None:
+        if not self._saves:
+            return
+        if sql != "...":
+            self._report("at " + _short(sql))
+        self._events += self._saves >= self._save
+        if self._events == self._point:
+            die()
+
+
+def _short(sql: str) -> str:
+    words = re.sub(r"\s+", " ", sql).split(" ")
+    table = next((word for word in words if word.startswith("holdfast_")), "")
+    return f"{words[0]} {table.removeprefix('holdfast_')}".strip()
+
+
+def append(
+    report: Report,
+    path: str,
+    *,
+    die_at: Sequence[Any] | None = None,
+    steps: int | None = None,
+    threaded: bool = False,
+    saves: int = 1000,
+) -> None:
+    """Go on with the thread "t": each save adds messages, is told before and acknowledged after.
+
+    ``die_at``: number of a save, and before which statement from there on (with ``steps``: or step in a statement).
+    """
+    journal = _Journal(report, die_at)
+    if threaded:
+        asyncio.run(_append_threaded(report, path, journal, saves))
+        return
+    twin = blocking(WatchedEngine(path, watcher=journal, steps=steps))
+    found = twin.get("t")
+    parent, length = (None, 0) if found is None else (found.info.checkpoint_id, len(found.state.messages))
+    state = state_of(0) if found is None else found.state
+    report("ready")
+    for _ in range(saves):
+        state = state.with_messages(_next(length))
+        length += MESSAGES_A_SAVE
+        journal.begin()
+        parent = twin.save(state, "t", metadata={"length": length}, parent=parent)
+        journal.returned()
+        report(f"ack {parent}")
+
+
+async def _append_threaded(report: Report, path: str, journal: _Journal, saves: int) -> None:
+    checkpointer = SQLiteCheckpointer(engine=WatchedThreadedEngine(path, watcher=journal))
+    found = await checkpointer.get("t")
+    parent, length = (None, 0) if found is None else (found.info.checkpoint_id, len(found.state.messages))
+    state = state_of(0) if found is None else found.state
+    report("ready")
+    for _ in range(saves):
+        state = state.with_messages(_next(length))
+        length += MESSAGES_A_SAVE
+        journal.begin()
+        parent = await checkpointer.save(state, "t", metadata={"length": length}, parent=parent)
+        journal.returned()
+        report(f"ack {parent}")
+
+
+def _next(length: int) -> list[Message]:
+    return [Message.user(f"message {length + number}") for number in range(MESSAGES_A_SAVE)]
+
+
+# ── other operations, killed before each of their statements ──────────────────────────────────────
+
+
+def prepare(report: Report, path: str) -> None:
+    """A file with all kinds of rows: forks of forks, edits, hidden checkpoints, pending writes, a second scope."""
+    clock = FrozenClock(START)
+    with SQLiteSyncCheckpointer(path, clock=clock) as twin:
+        for number in range(1, 7):
+            clock.advance(days=1)
+            twin.save(state_of(2 * number, "apple"), "base", f"b{number}", {"turn": number})
+        twin.save(state_of(3, "pear"), "base", "edit")
+        twin.fork("base", "b3", "branch")
+        twin.put_writes("base", "b2", "task", [("channel", {"value": 1}), ("channel", 2)])
+        for number in range(1, 4):
+            twin.save(state_of(6 + number, "apple"), "branch", f"r{number}")
+        twin.fork("branch", "r2", "twig")
+        twin.save(state_of(9, "plum"), "twig", "w1")
+        twin.delete("branch", "b1")
+        twin.search("apple")
+        twin.put_writes("branch", "r3", "task", [("channel", "pending")])
+        twin.save(state_of(12, "fresh"), "late", "l1")
+        tenant = twin.scoped("tenant")
+        tenant.save(state_of(8, "secret"), "base", "t1")
+        tenant.fork("base", "t1", "other")
+    report("done")
+
+
+OPERATIONS: dict[str, Callable[[SyncCheckpointer], Any]] = {
+    "save on a fork": lambda twin: twin.save(state_of(9, "new"), "twig", "x1", parent="w1"),
+    "save that folds writes": lambda twin: twin.save(state_of(12, "apple"), "branch", "x1", parent="r3"),
+    "first save": lambda twin: twin.save(state_of(4, "new"), "brand new", "x1"),
+    "put_writes": lambda twin: twin.put_writes("base", "b2", "task", [("channel", 3)]),
+    "delete a thread that forks read": lambda twin: twin.delete("base"),
+    "delete a fork": lambda twin: twin.delete("twig"),
+    "delete a thread": lambda twin: twin.delete("late"),
+    "delete the head": lambda twin: twin.delete("base", "edit"),
+    "delete an inherited checkpoint": lambda twin: twin.delete("twig", "b2"),
+    "prune": lambda twin: twin.prune(keep_last=1),
+    "vacuum with stale threads": lambda twin: twin.vacuum(0.5, stale_threads=True),
+    "fork": lambda twin: twin.fork("base", "b4", "x"),
+    "copy to another scope": lambda twin: twin.copy_thread("base", "copied", scope="tenant"),
+    "import": lambda twin: twin.scoped("tenant").import_threads(list(twin.export_threads("late"))),
+    "text index catch-up": lambda twin: twin.search("fresh"),
+    "delete a scope": lambda twin: twin.delete_scope("tenant"),
+    "save and close": lambda twin: (twin.save(state_of(2, "new"), "last", "x1"), twin.close()),
+}
+
+
+def operate(report: Report, path: str, *, operation: str, die_before: int, steps: int | None = None) -> None:
+    """One operation on a prepared file; die just before its statement with that number."""
+    watching = [False]
+    counter = StatementCounter(die_before)
+
+    def watch(sql: str) -> None:
+        if watching[0]:
+            counter(sql)
+
+    clock = FrozenClock(START)
+    clock.advance(days=30)
+    twin = blocking(WatchedEngine(path, watcher=watch, steps=steps), clock=clock)
+    twin.exists("base")
+    watching[0] = True
+    OPERATIONS[operation](twin)
+    report("done")
+    # Ends like a killed process: connections are not closed, the write-ahead log stays.
+
+
+def first_open(report: Report, path: str, *, die_before: int) -> None:
+    """Create the tables of a new file; die just before the statement with that number."""
+    twin = blocking(WatchedEngine(path, watcher=StatementCounter(die_before)))
+    twin.save(state_of(2), "t", "c1")
+    report("done")
+
+
+# ── many at once ──────────────────────────────────────────────────────────────────────────────────
+
+
+def retrying(report: Report, path: str, *, name: str, messages: int) -> None:
+    """Add messages to one thread that others add to as well: load, append, save; again on `Conflict`."""
+    with SQLiteSyncCheckpointer(path) as twin:
+        conflicts = 0
+        for number in range(messages):
+            while True:
+                found = twin.get("shared")
+                state, parent = (state_of(0), None) if found is None else (found.state, found.info.checkpoint_id)
+                with contextlib.suppress(Conflict):
+                    twin.save(state.with_message(Message.user(f"{name} {number}")), "shared", parent=parent)
+                    break
+                conflicts += 1
+    report(f"conflicts {conflicts}")
+
+
+def save_once(report: Report, path: str, *, thread_id: str) -> None:
+    """Open a file, perhaps for the first time, and save."""
+    with SQLiteSyncCheckpointer(path) as twin:
+        report("ack " + twin.save(state_of(2), thread_id))
+
+
+def hold_lock(report: Report, path: str, *, until: str) -> None:
+    """Hold the write lock with a change that is not committed, until somebody writes to the fifo."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("UPDATE holdfast_threads SET updated_at = 0")
+    report("holding")
+    with open(until) as fifo:
+        fifo.read()
+    connection.execute("ROLLBACK")
+
+
+def as_nobody(report: Report, path: str, *, write: bool) -> None:
+    """Use the file as a user who may only read it."""
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+    twin = SQLiteSyncCheckpointer(path)
+    try:
+        report("read " + str(twin.exists("t")))
+        if write:
+            twin.save(state_of(4), "t")
+    except HoldfastError as error:
+        report(f"{type(error).__name__} {error}")
