@@ -12,6 +12,7 @@ from holdfast.memory.backends.sql import text_index
 from holdfast.memory.backends.sql.checkpointer import SqlCheckpointer
 from holdfast.memory.backends.sql.plan import Plan, fetch
 from holdfast.memory.backends.sqlite import SQLiteCheckpointer, SQLiteSyncCheckpointer
+from holdfast.memory.backends.sqlite_store import SQLiteStore
 
 _SYNCHRONOUS = {0: "OFF", 1: "NORMAL", 2: "FULL", 3: "EXTRA"}
 
@@ -49,8 +50,13 @@ def defaults() -> list[Measure]:
     """That a user who sets nothing gets what is measured here."""
     return [
         fact(f"default {option} of {cls.__name__}", str(_default(cls, option)), wanted)
-        for cls in (SQLiteCheckpointer, SQLiteSyncCheckpointer)
-        for option, wanted in (("durability", "full"), ("text_index", "True"))
+        for cls, option, wanted in (
+            (SQLiteCheckpointer, "durability", "full"),
+            (SQLiteCheckpointer, "text_index", "True"),
+            (SQLiteSyncCheckpointer, "durability", "full"),
+            (SQLiteSyncCheckpointer, "text_index", "True"),
+            (SQLiteStore, "durability", "full"),
+        )
     ]
 
 
@@ -65,7 +71,13 @@ def environment() -> dict[str, str]:
         "sqlite": sqlite3.sqlite_version,
         **{package: _version(package) for package in ("holdfast", "pydantic", "numpy")},
         "system": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "load": f"{os.getloadavg()[0]:.1f}",
     }
+
+
+def busy() -> bool:
+    """Whether others use this machine so much that timings say little."""
+    return os.getloadavg()[0] > 0.75 * (os.cpu_count() or 1)
 
 
 def _version(package: str) -> str:

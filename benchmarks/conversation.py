@@ -29,7 +29,9 @@ def _as_message(message: dict[str, Any]) -> Message:
     return Message.assistant(message.get("content"), tool_calls=calls or None)
 
 
-async def save_all(checkpointer: SQLiteCheckpointer, turns: Sequence[list[Message]], *, ids: list[str] | None = None) -> Run:
+async def save_all(
+    checkpointer: SQLiteCheckpointer, turns: Sequence[list[Message]], *, ids: list[str] | None = None
+) -> Run:
     """One save a turn, each a compare-and-set on the one before; then close."""
     await checkpointer.exists(THREAD)  # the tables are made before, as the floor's are
     run, state = Run(), AgentState()

@@ -37,7 +37,9 @@ def write_log(path: Path, turns: Sequence[Turn]) -> Run:
 def load_log(path: Path, turns: int) -> list[dict[str, Any]]:
     """The messages of the first so many turns, by a connection of its own."""
     connection = sqlite3.connect(path, isolation_level=None)
-    rows = connection.execute("SELECT body FROM log WHERE thread = ? AND id <= ? ORDER BY id", ("thread", turns)).fetchall()
+    rows = connection.execute(
+        "SELECT body FROM log WHERE thread = ? AND id <= ? ORDER BY id", ("thread", turns)
+    ).fetchall()
     messages = [message for (body,) in rows for message in json.loads(body)]
     connection.close()
     return messages

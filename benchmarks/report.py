@@ -40,7 +40,13 @@ class Measure:
 
 
 def within_floor(
-    what: str, measured: list[float], floor: list[float], limit: float, *, floor_name: str = "floor", note: str = ""
+    what: str,
+    measured: list[float],
+    floor: list[float],
+    limit: float,
+    *,
+    floor_name: str = "floor",
+    note: str = "",
 ) -> Measure:
     """CPU seconds of each round against the floor's of the same round; the median ratio is held to the limit."""
     found = ratio(measured, floor)
@@ -58,7 +64,9 @@ def within_floor(
     )
 
 
-def at_most(what: str, value: float, limit: float, unit: str = "", *, timed: bool = False, note: str = "") -> Measure:
+def at_most(
+    what: str, value: float, limit: float, unit: str = "", *, timed: bool = False, note: str = ""
+) -> Measure:
     """One number held to a limit."""
     return Measure(
         what,
@@ -155,5 +163,8 @@ def _notes(measures: Iterable[Measure]) -> list[str]:
 
 def write_json(path: Path, conditions: Mapping[str, str], measures: Sequence[Measure]) -> None:
     """All of it, with every round's value."""
-    document: dict[str, Any] = {"conditions": conditions, "measures": [asdict(measure) for measure in measures]}
+    document: dict[str, Any] = {
+        "conditions": conditions,
+        "measures": [asdict(measure) for measure in measures],
+    }
     path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

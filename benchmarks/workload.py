@@ -27,9 +27,33 @@ _FUNCTION_WORDS: Final = """
     low line before turn cause same mean differ move right boy old too does tell sentence set three want air well
     also play small end put home read hand port large spell add even land here must big high such follow act why ask
 """.split()
-_ONSETS: Final = "b br c ch cl cr d dr f fl fr g gr h j l m n p pl pr qu r s sh sl sp st str t th tr v w".split()
+_ONSETS: Final = (
+    "b br c ch cl cr d dr f fl fr g gr h j l m n p pl pr qu r s sh sl sp st str t th tr v w".split()
+)
 _VOWELS: Final = "a e i o u ai ea ee io ou oa".split()
-_CODAS: Final = ["", "", "b", "ck", "ct", "d", "ft", "l", "ld", "m", "n", "nd", "ng", "nt", "p", "r", "rk", "rm", "s", "st", "t"]
+_CODAS: Final = [
+    "",
+    "",
+    "b",
+    "ck",
+    "ct",
+    "d",
+    "ft",
+    "l",
+    "ld",
+    "m",
+    "n",
+    "nd",
+    "ng",
+    "nt",
+    "p",
+    "r",
+    "rk",
+    "rm",
+    "s",
+    "st",
+    "t",
+]
 _ENDINGS: Final = ["", "", "", "", "s", "s", "ed", "ing", "er", "ly", "ment", "tion", "able", "ness"]
 
 
@@ -41,14 +65,18 @@ class Writer:
         self._random = random.Random(seed)
         self._words = [*_FUNCTION_WORDS, *self._content_words(_WORDS - len(_FUNCTION_WORDS))]
         zipf = vocabulary == "zipf"
-        self._weights = list(accumulate(1 / (rank + 2.7) if zipf else 1.0 for rank in range(len(self._words))))
+        self._weights = list(
+            accumulate(1 / (rank + 2.7) if zipf else 1.0 for rank in range(len(self._words)))
+        )
 
     def text(self, length: int) -> str:
         """Sentences, cut to exactly so many characters."""
         sentences: list[str] = []
         size = 0
         while size <= length:
-            words = self._random.choices(self._words, cum_weights=self._weights, k=self._random.randint(6, 18))
+            words = self._random.choices(
+                self._words, cum_weights=self._weights, k=self._random.randint(6, 18)
+            )
             sentences.append(" ".join(words).capitalize() + self._random.choice("....?,"))
             size += len(sentences[-1]) + 1
         return " ".join(sentences)[:length]
@@ -58,7 +86,14 @@ class Writer:
         found: list[dict[str, Any]] = []
         while len(json.dumps({"found": found, "note": ""})) < length - 220:
             score = round(self._random.random(), 3)
-            found.append({"id": self._random.randrange(10**6), "title": self.text(30), "score": score, "text": self.text(90)})
+            found.append(
+                {
+                    "id": self._random.randrange(10**6),
+                    "title": self.text(30),
+                    "score": score,
+                    "text": self.text(90),
+                }
+            )
         missing = length - len(json.dumps({"found": found, "note": ""}))
         return json.dumps({"found": found, "note": self.text(missing)})
 
@@ -78,7 +113,11 @@ def conversation(turns: int, vocabulary: Vocabulary = "zipf") -> list[Turn]:
     for number in range(1, turns + 1):
         turn: Turn = [{"role": "user", "content": writer.text(USER_CHARACTERS)}]
         if number % 3 == 0:
-            call = {"id": f"call-{number}", "name": "look_up", "arguments": {"query": writer.text(40), "limit": 10}}
+            call = {
+                "id": f"call-{number}",
+                "name": "look_up",
+                "arguments": {"query": writer.text(40), "limit": 10},
+            }
             turn.append({"role": "assistant", "tool_calls": [call]})
             result = writer.document(TOOL_CHARACTERS)
             turn.append({"role": "tool", "content": result, "tool_call_id": call["id"], "name": "look_up"})

@@ -7,6 +7,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from holdfast.core.messages import Message
@@ -219,14 +220,13 @@ def save_once(report: Report, path: str, *, thread_id: str) -> None:
         report("ack " + twin.save(state_of(2), thread_id))
 
 
-def hold_lock(report: Report, path: str, *, until: str) -> None:
-    """Hold the write lock with a change that is not committed, until somebody writes to the fifo."""
+def hold_lock(report: Report, path: str, *, holding: str, until: str) -> None:
+    """Hold the write lock with a change that is not committed; say so in one fifo, and wait for the other."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("BEGIN IMMEDIATE")
     connection.execute("UPDATE holdfast_threads SET updated_at = 0")
-    report("holding")
-    with open(until) as fifo:
-        fifo.read()
+    Path(holding).write_text("held")
+    Path(until).read_text()
     connection.execute("ROLLBACK")
 
 

@@ -135,8 +135,9 @@ def test_a_disk_that_is_full_gives_a_clear_error_and_goes_on_when_there_is_space
 
 def test_a_disk_with_no_byte_left_can_still_be_read_by_a_new_object(small_disk: Path) -> None:
     path = small_disk / "disk.db"
+    state = AgentState().with_message(Message.user("kept"))
     with SQLiteSyncCheckpointer(path) as twin:
-        state, _ = _fill(twin)
+        twin.save(state, "t")
     _use_up(small_disk)
     with SQLiteSyncCheckpointer(path) as twin:
         assert twin.load("t") == state

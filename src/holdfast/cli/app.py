@@ -3,9 +3,12 @@
 import asyncio
 import functools
 import os
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +20,9 @@ from holdfast.cli.database import DEFAULT_URL, Session, open_session
 from holdfast.cli.failures import EXIT_CODES, code_of, message_of
 from holdfast.cli.output import Output
 from holdfast.cli.text import escape
+
+# As in the help: from looking to changing to moving.
+_ORDER = "threads history show diff search fork rm vacuum export import stats version".split()
 
 SessionCommand = Callable[..., Coroutine[Any, Any, int | None]]
 
@@ -88,6 +94,9 @@ class App(click.Group):
             code = _failed(message_of(error), code_of(error))
         sys.exit(code)
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for name in _ORDER if name in self.commands]
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             code = super().invoke(ctx)
@@ -111,12 +120,10 @@ def _failed(message: str, code: int) -> int:
     params=_shared_options(hidden=False),
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="""\b
-A checkpoint is named by its id, by the beginning of its id (4 characters or more), by `head`, or by `head~N`:
-N saves before the head. In a pipe, lists are lines of tab-separated fields.
+    epilog=f"""A checkpoint is named by its id, by the beginning of its id (4 characters or more), by `head`,
+or by `head~N`: N saves before the head. In a pipe, lists are lines of tab-separated fields.
 
-"""
-    + EXIT_CODES,
+{EXIT_CODES}""",
 )
 @click.version_option(__version__, message="holdfast %(version)s")
 @click.pass_context
@@ -124,6 +131,23 @@ def app(ctx: click.Context) -> None:
     """Look into conversations that Holdfast keeps, and look after them."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C also ends a wait for an answer or for stdin, where an event loop would only take note of it."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def command(name: str, *examples: str, create: bool = False) -> Callable[[SessionCommand], click.Command]:
@@ -142,7 +166,8 @@ def command(name: str, *examples: str, create: bool = False) -> Callable[[Sessio
                 async with open_session(settings.db, settings.scope, output, create=create) as session:
                     return await function(session, *args, **kwargs) or failures.OK
 
-            return asyncio.run(work())
+            with _interruptible():
+                return asyncio.run(work())
 
         return app.command(name, cls=Command, examples=examples)(run)
 

@@ -84,10 +84,9 @@ async def vacuum(
         needed = "--older-than-days" if stale_threads else "--older-than-days or --keep-last"
         raise Failure(f"vacuum needs {needed}: nothing else says what may go", USAGE)
     if not dry_run and not yes:
+        _require_somebody()
         plan = await _prune(session, older_than_days, keep_last, stale_threads, dry_run=True)
-        if not _agreed(
-            f"Delete {_extent(plan)}?" if plan.removed else "Nothing is old enough. Go on?", yes=False
-        ):
+        if plan.removed and not _agreed(f"Delete {_extent(plan)}?", yes=False):
             session.out.remark("nothing was deleted")
             return NOTHING
     report = await _prune(session, older_than_days, keep_last, stale_threads, dry_run=dry_run)
@@ -128,11 +127,15 @@ def is_interactive() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
+def _require_somebody() -> None:
+    if not is_interactive():
+        raise Failure("nobody is there to confirm: add --yes", USAGE)
+
+
 def _agreed(question: str, *, yes: bool) -> bool:
     if yes:
         return True
-    if not is_interactive():
-        raise Failure("nobody is there to confirm: add --yes", USAGE)
+    _require_somebody()
     sys.stderr.write(f"{text.escape(question)} [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")

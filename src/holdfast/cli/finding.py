@@ -1,13 +1,15 @@
 """`search`."""
 
-import re
+from typing import Any
 
 import click
 
+from holdfast.cli import text
 from holdfast.cli.app import Session, command
 from holdfast.cli.failures import NOTHING
-from holdfast.cli.output import Column
+from holdfast.cli.output import Column, Output
 from holdfast.cli.reading import LIMIT
+from holdfast.memory.text import query_terms
 
 
 @command("search", "search 'late delivery'", "search refund --limit 3 --json")
@@ -16,18 +18,23 @@ from holdfast.cli.reading import LIMIT
 async def search(session: Session, query: str, limit: int) -> int:
     """Find messages that have words of QUERY, best first.
 
-    Fields in a pipe: score, thread, checkpoint, snippet.
+    Each comes with the first checkpoint that has it. Fields in a pipe: score, thread, checkpoint, snippet.
     """
+    out = session.out
     hits = await session.checkpointer.search(query, limit)
-    words = tuple(re.findall(r"\w+", query))
-    columns = [
-        Column("score", "score", "dim", right=True),
-        Column("thread_id", "thread", "bold cyan"),
-        Column("checkpoint_id", "first at", "dim"),
-        Column("snippet", "message", highlight=words),
-    ]
-    if hits or session.out.as_json:
-        session.out.records(hits, columns)
+    if hits and out.in_terminal:
+        _print(out, hits, query)
+    elif hits or out.as_json:
+        out.records(hits, [Column(key, None) for key in ("score", "thread_id", "checkpoint_id", "snippet")])
     if not hits:
-        session.out.remark(f"no message has a word of {query!r}")
+        out.remark(f"no message has a word of {query!r}")
     return 0 if hits else NOTHING
+
+
+def _print(out: Output, hits: list[dict[str, Any]], query: str) -> None:
+    """For people: the place, and under it the message with the words that were found."""
+    terms = query_terms(query)
+    for hit in hits:
+        place = (text.escape(hit["thread_id"]), "bold cyan")
+        out.paragraph([place, (f"  {text.escape(hit['checkpoint_id'])}  {hit['score']:.2f}", "dim")])
+        out.paragraph([(text.escape(hit["snippet"]), "")], 2, highlight=terms)

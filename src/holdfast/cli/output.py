@@ -24,7 +24,6 @@ class Column:
     title: str | None
     style: str = ""
     right: bool = False
-    highlight: Sequence[str] = ()
 
 
 class Output:
@@ -82,10 +81,10 @@ class Output:
             else:
                 self.line(f"{name}\t{value}")
 
-    def paragraph(self, spans: Sequence[Span], indent: int = 0) -> None:
-        """Running text. In a pipe its lines are indented but not wrapped."""
+    def paragraph(self, spans: Sequence[Span], indent: int = 0, *, highlight: Sequence[str] = ()) -> None:
+        """Running text; words that begin with one of ``highlight`` stand out. In a pipe it is not wrapped."""
         if self._terminal is not None:
-            self._terminal.paragraph(spans, indent)
+            self._terminal.paragraph(spans, indent, highlight=highlight)
             return
         margin = " " * indent
         for line in "".join(part for part, _ in spans).split("\n"):

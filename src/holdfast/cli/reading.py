@@ -132,7 +132,8 @@ def _facts(found: Checkpoint, writes: list[PendingWrite]) -> list[tuple[str, str
     info, state = found.info, found.state
     facts = [
         ("thread", text.escape(info.thread_id)),
-        ("checkpoint", f"{text.escape(info.checkpoint_id)}  (save {info.sequence})"),
+        ("checkpoint", text.escape(info.checkpoint_id)),
+        ("save", str(info.sequence)),
         ("parent", text.escape(info.parent_id or "")),
         ("saved", text.moment(info.created_at)),
         ("metadata", text.pairs(info.metadata)),

@@ -42,13 +42,17 @@ class Terminal:
                 no_wrap=False,
             )
         for row in rows:
-            cells = [self._cell(value, column) for value, column in zip(row, columns, strict=True)]
-            table.add_row(*cells)
+            table.add_row(*[self._cell(value) for value in row])
         self._console.print(table)
 
-    def paragraph(self, spans: "Sequence[Span]", indent: int, *, hang: int = 0) -> None:
+    def paragraph(
+        self, spans: "Sequence[Span]", indent: int, *, hang: int = 0, highlight: Sequence[str] = ()
+    ) -> None:
         """``hang``: the first so many columns stand out, further lines begin right of them."""
         body = Text.assemble(*[(part, style) for part, style in spans], overflow="fold")
+        if highlight:
+            words = "|".join(re.escape(word) for word in highlight)
+            body.highlight_regex(rf"(?i)\b(?:{words})\w*", "bold yellow")
         if not hang:
             self._console.print(Padding(body, (0, 0, 0, indent), expand=False))
             return
@@ -58,7 +62,7 @@ class Terminal:
         grid.add_row(body[:hang], body[hang:])
         self._console.print(grid)
 
-    def _cell(self, value: Any, column: "Column") -> Text:
+    def _cell(self, value: Any) -> Text:
         if isinstance(value, datetime):
             return Text.assemble(text.moment(value), (f"  {text.age(value, self._now)}", "dim"))
         if isinstance(value, Mapping):
@@ -67,8 +71,4 @@ class Terminal:
             return Text(f"{value:.2f}")
         if type(value) is int:
             return Text(f"{value:,}")
-        body = Text(text.cell(value))
-        if column.highlight:
-            words = "|".join(re.escape(word) for word in column.highlight)
-            body.highlight_regex(rf"(?i)\b(?:{words})", "bold yellow")
-        return body
+        return Text(text.cell(value))

@@ -6,6 +6,7 @@ Within a process ids strictly increase, also when the clock stands still or runs
 import os
 import threading
 import time
+from random import Random
 
 _RANDOM_BITS = 56
 
@@ -14,13 +15,13 @@ class _Series:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._last = 0
+        self._random = Random(os.urandom(32))  # noqa: S311 (ids must be different, not secret)
 
     def next(self) -> int:
-        fresh = (time.time_ns() // 1_000_000) << _RANDOM_BITS | int.from_bytes(os.urandom(7))
+        fresh = (time.time_ns() // 1_000_000) << _RANDOM_BITS | self._random.getrandbits(_RANDOM_BITS)
         with self._lock:
             if fresh <= self._last:
-                # A step of random size, so that an id says nothing about its neighbours.
-                fresh = self._last + 1 + int.from_bytes(os.urandom(4))
+                fresh = self._last + 1 + self._random.getrandbits(32)
             self._last = fresh
         return fresh
 

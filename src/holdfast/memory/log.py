@@ -14,6 +14,7 @@ from functools import partial
 from hashlib import blake2b
 from json.encoder import encode_basestring_ascii
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from holdfast.core.errors import Corrupt
 from holdfast.core.messages import Message, encode_message
@@ -160,6 +161,13 @@ def verified(stored: StoredList, bodies: Sequence[str], place: str) -> Sequence[
     return bodies
 
 
+def seal(
+    seq: int, checkpoint_id: str, parent_id: str | None, created_at: int, metadata: str, head: str, lists: str
+) -> int:
+    """A checksum over a checkpoint's row: one that was damaged is found out even where it still makes sense."""
+    return crc32(f"{seq}\n{checkpoint_id}\n{parent_id}\n{created_at}\n{metadata}\n{head}\n{lists}".encode())
+
+
 # ── what a checkpoint row says about its lists ────────────────────────────────────────────────────
 
 
@@ -183,14 +191,15 @@ def load_lists(text: str, life: bytes, place: str) -> dict[str, StoredList]:
             name: StoredList(tuple(_segment(part, life) for part in path), bytes.fromhex(digest))
             for name, (digest, *path) in json.loads(text).items()
         }
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, IndexError) as error:
         raise Corrupt(f"{place}: its list of logs can't be read", place=place) from error
 
 
 def _segment(part: list[Any], life: bytes) -> Segment:
-    if len(part) == 2:
-        return Segment(life, int(part[0]), int(part[1]))
-    return Segment(bytes.fromhex(part[0]), int(part[1]), int(part[2]))
+    *owner, log, end = part
+    if not (0 <= log < 2**63 and 0 <= end < 2**63):
+        raise ValueError(f"a log's number or end is {log!r}, {end!r}")
+    return Segment(bytes.fromhex(owner[0]) if owner else life, log, end)
 
 
 def _cut(path: Path, length: int) -> Path:

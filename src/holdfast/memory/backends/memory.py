@@ -37,6 +37,7 @@ from holdfast.memory.records import Checkpoint, CheckpointerStats, CheckpointInf
 from holdfast.memory.requests import DumpRecord, ListDelta, PruneRequest, SaveRequest, ThreadDump
 from holdfast.memory.text import query_terms, snippet
 
+_CAPABILITIES = CheckpointerCapabilities.all_but()
 _EMPTIED = ListDelta(0, ())
 
 
@@ -49,7 +50,7 @@ class MemoryCheckpointer(BaseCheckpointer):
 
     @property
     def capabilities(self) -> CheckpointerCapabilities:
-        return CheckpointerCapabilities.all_but()
+        return _CAPABILITIES
 
     # ── beyond the contract ───────────────────────────────────────────────────────────────────────
 

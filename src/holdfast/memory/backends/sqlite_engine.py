@@ -8,6 +8,7 @@ import contextlib
 import os
 import sqlite3
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -137,6 +138,8 @@ class SqliteEngine:
         self._start()
 
     def _writing(self) -> sqlite3.Connection:
+        if self._closed:  # by another thread, while this one waited for its turn
+            raise Closed(f"{self.path} is closed")
         if self._writer is None:
             self._writer = self._connect()
         if len(self._ready) < len(self._schemas):
@@ -251,7 +254,7 @@ def _run_batch(connection: sqlite3.Connection, batch: list[Statement]) -> list[A
     results: list[Any] = []
     for kind, sql, params, is_guard in batch:
         if kind == "rows":
-            results.append(connection.execute(sql, params).fetchall())
+            results.append(_fetch(connection, sql, params))
             continue
         run = connection.executemany if kind == "many" else connection.execute
         changed = run(sql, params).rowcount
@@ -259,6 +262,27 @@ def _run_batch(connection: sqlite3.Connection, batch: list[Statement]) -> list[A
         if is_guard and not changed:
             break
     return results
+
+
+def _fetch(connection: sqlite3.Connection, sql: str, params: Sequence[Any]) -> list[Any]:
+    try:
+        return connection.execute(sql, params).fetchall()
+    except sqlite3.OperationalError as error:
+        if not str(error).startswith("Could not decode to UTF-8"):
+            raise
+    # A damaged text is handed out as bytes: whoever reads that row knows its place, and reports it.
+    connection.text_factory = _text_or_bytes
+    try:
+        return connection.execute(sql, params).fetchall()
+    finally:
+        connection.text_factory = str
+
+
+def _text_or_bytes(data: bytes) -> str | bytes:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
 
 
 def _translated(error: sqlite3.Error, path: str) -> HoldfastError:

@@ -109,19 +109,20 @@ class Workers:
         self._put(_Job(work, None), True)
 
     def stop(self) -> None:
-        """Let the threads end once they have done what is queued."""
-        _stop(self._writes, self._threads["write"], self._reads, self._threads["read"])
+        """Let the threads end once they have done what is queued. A later call starts new ones."""
+        with self._starting:
+            _stop(self._writes, self._threads["write"], self._reads, self._threads["read"])
+            self._threads = {"write": 0, "read": 0}
 
     def _put(self, job: _Job, write: bool) -> None:
         kind, jobs, most = ("write", self._writes, 1) if write else ("read", self._reads, _READERS)
-        if self._threads[kind] < most and (self._threads[kind] == 0 or not jobs.empty()):
-            with self._starting:
-                if self._threads[kind] < most:
-                    self._threads[kind] += 1
-                    threading.Thread(
-                        target=_work, args=(jobs,), name=f"{self._name} {kind}", daemon=True
-                    ).start()
-        jobs.put(job)
+        with self._starting:  # or a job might be put behind the word that ends the last thread
+            if self._threads[kind] < most and (self._threads[kind] == 0 or not jobs.empty()):
+                self._threads[kind] += 1
+                threading.Thread(
+                    target=_work, args=(jobs,), name=f"{self._name} {kind}", daemon=True
+                ).start()
+            jobs.put(job)
 
 
 def _work(jobs: _Queue) -> None:

@@ -110,15 +110,16 @@ class SqlCheckpointer(BaseCheckpointer):
         encoded = None if checkpoint_id is None else encode_id(checkpoint_id)
 
         def plan() -> Plan[bool]:
-            found = yield from reading.find(self._tables, key, encoded, now)
-            if found is None:
+            thread = yield from reading.find_thread(self._tables, key, now)
+            if thread is None:
                 return False
-            thread, row = found
-            if encoded is None:
+            if encoded is None:  # without a look at its checkpoints: a damaged thread can be deleted
                 yield from deleting.delete_thread(self._tables, thread)
-            else:
+                return True
+            row = yield from reading.find_checkpoint(self._tables, thread, encoded)
+            if row is not None:
                 yield from deleting.delete_checkpoint(self._tables, thread, row.seq)
-            return True
+            return row is not None
 
         self._heads.forget(key)
         return await self._engine.write(plan)

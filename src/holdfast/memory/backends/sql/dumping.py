@@ -20,11 +20,12 @@ from holdfast.memory.log import (
     Path,
     Place,
     StoredList,
+    chain,
     dump_lists,
     grow,
     load_lists,
+    seal,
     shared_length,
-    verified,
 )
 from holdfast.memory.requests import DumpRecord, ListDelta
 
@@ -45,17 +46,22 @@ def dump_thread(t: Tables, thread: ThreadRow, upto: int | None = None) -> Plan[D
     found = yield from fetch(
         f"SELECT {CHECKPOINT_COLUMNS} FROM {t.checkpoints} c WHERE {condition} ORDER BY c.seq", *params
     )
-    rows_ = [checkpoint_row(row) for row in found]
+    rows_ = [checkpoint_row(row).intact() for row in found]
+    if upto is None and (not rows_ or rows_[-1].seq != thread.head_seq):
+        place = f"thread {decode_id(thread.thread_id)!r}, life {thread.life.hex()}, seq {thread.head_seq}"
+        raise Corrupt(f"{place}: the newest checkpoint's row is missing", place=place)
     lists = [load_lists(row.lists, row.life, row.place) for row in rows_]
     bodies = yield from _bodies(t, [stored.path for each in lists for stored in each.values()])
     writes = yield from _writes(t, thread.life)
     records: list[DumpRecord] = []
     previous: dict[str, StoredList] = {}
+    digests: dict[str, list[bytes]] = {}
     for row, stored in zip(rows_, lists, strict=True):
         deltas = {
             name: _delta(previous.get(name), stored.get(name), bodies, f"{name} of {row.place}")
             for name in {**previous, **stored}
         }
+        _verify(digests, stored, deltas, row.place)
         records.append(
             DumpRecord(
                 checkpoint_id=row.checkpoint_id,
@@ -68,10 +74,6 @@ def dump_thread(t: Tables, thread: ThreadRow, upto: int | None = None) -> Plan[D
             )
         )
         previous = stored
-    if lists:
-        for name, stored_list in lists[-1].items():  # the newest stands for what all share
-            place = f"{name} of {rows_[-1].place}"
-            verified(stored_list, _texts(stored_list.path, bodies, 0, place), place)
     return Dump(records, [row.seq for row in rows_])
 
 
@@ -125,12 +127,15 @@ def _restore_record(
         entries += added
     lists = {name: value for name, value in lists.items() if value.elements}
     parent = None if record.parent_id is None else encode_id(record.parent_id)
+    columns = (
+        *(seq, encode_id(record.checkpoint_id), parent, record.created_us),
+        *(codec.dumps(dict(record.metadata)), record.head, dump_lists(lists, life)),
+    )
     return lists, [
         change(
-            f"INSERT INTO {t.checkpoints} (life, seq, checkpoint_id, parent_id, created_at, metadata, head, lists)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            *(life, seq, encode_id(record.checkpoint_id), parent, record.created_us),
-            *(codec.dumps(dict(record.metadata)), record.head, dump_lists(lists, life)),
+            f"INSERT INTO {t.checkpoints} (life, seq, checkpoint_id, parent_id, created_at, metadata, head, lists,"
+            " seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            *(life, *columns, seal(*columns)),
         ),
         many(
             f"INSERT INTO {t.entries} (seq, life, log, pos, searchable, digest, body) VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -154,6 +159,26 @@ def _delta(
         return None
     keep = 0 if before is None else shared_length(before.path, after.path)
     return ListDelta(keep, _texts(after.path, bodies, keep, place))
+
+
+def _verify(
+    digests: dict[str, list[bytes]],
+    stored: dict[str, StoredList],
+    deltas: dict[str, ListDelta | None],
+    place: str,
+) -> None:
+    """Check what a checkpoint's lists have beyond those of the one before, whose ``digests`` are brought forward."""
+    for name, delta in deltas.items():
+        known = digests.setdefault(name, [])
+        del known[0 if delta is None else delta.keep :]
+        for body in delta.add if delta is not None else ():
+            if not isinstance(body, str):
+                raise Corrupt(f"{name} of {place}: an entry is not text", place=place)
+            known.append(chain(known[-1] if known else b"", body))
+        if delta is not None and known and known[-1] != stored[name].digest:
+            raise Corrupt(
+                f"{name} of {place} is not what was stored: its entries don't match their digest", place=place
+            )
 
 
 def _texts(path: Path, bodies: Bodies, start: int, place: str) -> list[str]:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from holdfast.core.errors import Corrupt
 from holdfast.memory.backends.sql import text_index
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.heads import ThreadKey
@@ -160,13 +161,16 @@ class _Finder:
             told = (key[2], match.body)
             if key[:2] != self._place or told in self._told:
                 continue  # another scope whose hash begins alike; or the message is told already
-            if key not in self._threads:
-                self._threads[key] = yield from find_thread(self._tables, key, self._now)
-            thread = self._threads[key]
-            if thread is None:
-                continue
-            self._told.add(told)
-            first = yield from _first_with(self._tables, thread, match.body)
+            try:
+                if key not in self._threads:
+                    self._threads[key] = yield from find_thread(self._tables, key, self._now)
+                thread = self._threads[key]
+                if thread is None:
+                    continue
+                self._told.add(told)
+                first = yield from _first_with(self._tables, thread, match.body)
+            except Corrupt:
+                continue  # loading the thread says so; what is found in others must not depend on it
             if first is not None:
                 self.hits.append(
                     {
@@ -188,14 +192,18 @@ def _entries(t: Tables, numbers: Sequence[int]) -> Plan[list[_Match]]:
 
 def _ranked(matches: Sequence[_Match], found: text_index.Matches) -> list[tuple[float, _Match]]:
     """By BM25, with the lengths of the entries at hand for those of all."""
-    frequencies = [Counter(analyse(text_index.body_text(match.body))) for match in matches]
+    frequencies = [Counter(analyse(text_index.text_or_nothing(match.body))) for match in matches]
     lengths = [frequency.total() for frequency in frequencies]
     average = sum(lengths) / max(1, len(lengths))
     scores = [
         bm25(frequency, length, found.frequencies, found.documents, average)
         for frequency, length in zip(frequencies, lengths, strict=True)
     ]
-    return sorted(zip(scores, matches, strict=True), key=lambda pair: -pair[0])
+    # What has none of the words any more was damaged since it was indexed.
+    return sorted(
+        ((score, match) for score, match in zip(scores, matches, strict=True) if score > 0),
+        key=lambda pair: -pair[0],
+    )
 
 
 def _threads_with(t: Tables, match: _Match) -> Plan[list[ThreadKey]]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.core.errors import Corrupt
 from holdfast.memory.backends.sql.dialect import Tables
 
 FOREVER = 2**62
@@ -74,9 +75,13 @@ def load_lineage(text: str, life: bytes) -> tuple[Span, ...]:
         return (Span(life, 1, FOREVER),)
     spans: list[Span] = []
     first = 1
-    for base, last in json.loads(text):
-        spans.append(Span(bytes.fromhex(base), first, last))
-        first = last + 1
+    try:
+        for base, last in json.loads(text):
+            spans.append(Span(bytes.fromhex(base), first, last))
+            first = last + 1
+    except (ValueError, TypeError) as error:
+        place = f"life {life.hex()}"
+        raise Corrupt(f"the lineage of {place} can't be read: {text!r}", place=place) from error
     spans.append(Span(life, first, FOREVER))
     return tuple(spans)
 

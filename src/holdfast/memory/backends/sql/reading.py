@@ -12,13 +12,14 @@ from holdfast.memory.backends.sql.heads import ThreadKey
 from holdfast.memory.backends.sql.lineage import THREAD_COLUMNS, ThreadRow, thread_row, visible
 from holdfast.memory.backends.sql.plan import Plan, Row, Statement, fetch, fetch_one, rows
 from holdfast.memory.encoding import decode_id
-from holdfast.memory.log import StoredList, load_lists, verified
+from holdfast.memory.log import StoredList, load_lists, seal, verified
 from holdfast.memory.records import CheckpointInfo, PendingWrite
 
 T = TypeVar("T")
 
 INFO_COLUMNS = "c.life, c.seq, c.checkpoint_id, c.parent_id, c.created_at, c.metadata"
-CHECKPOINT_COLUMNS = f"{INFO_COLUMNS}, c.head, c.lists"
+CHECKPOINT_COLUMNS = f"{INFO_COLUMNS}, c.head, c.lists, c.seal"
+_WITHOUT_STATE = 3  # columns behind the first five where the state is left out, at the most
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,26 +34,43 @@ class CheckpointRow:
     metadata: str
     head: str = ""
     lists: str = "{}"
+    damaged: bool = False
 
     @property
     def place(self) -> str:
         return f"checkpoint {self.checkpoint_id!r} (life {self.life.hex()}, seq {self.seq})"
 
+    def intact(self) -> "CheckpointRow":
+        """The row, if it is what was stored; else :class:`Corrupt`."""
+        if self.damaged:
+            raise Corrupt(f"{self.place} is not what was stored: its row doesn't match its seal", place=self.place)
+        return self
+
     def info(self, thread_id: str) -> CheckpointInfo:
+        self.intact()
         metadata = (
             {} if self.metadata == "{}" else codec.loads(self.metadata, place=f"metadata of {self.place}")
         )
         if not isinstance(metadata, dict):
             raise Corrupt(f"metadata of {self.place} is not an object", place=self.place)
-        return CheckpointInfo(
-            thread_id, self.checkpoint_id, self.parent_id, self.seq, from_us(self.created_at), metadata
-        )
+        try:
+            created_at = from_us(self.created_at)
+        except (TypeError, OverflowError) as error:
+            raise Corrupt(f"{self.place}: its time is {self.created_at!r}", place=self.place) from error
+        return CheckpointInfo(thread_id, self.checkpoint_id, self.parent_id, self.seq, created_at, metadata)
 
 
 def checkpoint_row(row: Row) -> CheckpointRow:
     life, seq, checkpoint_id, parent_id, created_at, *rest = row
-    parent = None if parent_id is None else decode_id(parent_id)
-    return CheckpointRow(bytes(life), seq, decode_id(checkpoint_id), parent, created_at, *rest)
+    if len(rest) > _WITHOUT_STATE:
+        *rest, stored = rest
+        rest.append(stored != seal(seq, checkpoint_id, parent_id, created_at, *rest))
+    try:
+        parent = None if parent_id is None else decode_id(parent_id)
+        return CheckpointRow(bytes(life), seq, decode_id(checkpoint_id), parent, created_at, *rest)
+    except TypeError as error:
+        place = f"checkpoint {checkpoint_id!r} (life {bytes(life).hex()}, seq {seq})"
+        raise Corrupt(f"{place}: its id is not text", place=place) from error
 
 
 def find_thread(t: Tables, key: ThreadKey, now: int | None = None) -> Plan[ThreadRow | None]:
@@ -118,7 +136,7 @@ def read_lists(
     t: Tables, checkpoint: CheckpointRow
 ) -> Plan[tuple[dict[str, StoredList], dict[str, Sequence[str]]]]:
     """What is stored of the checkpoint's lists, and their encoded elements, checked against their digests."""
-    stored = load_lists(checkpoint.lists, checkpoint.life, checkpoint.place)
+    stored = load_lists(checkpoint.intact().lists, checkpoint.life, checkpoint.place)
     statements: list[Statement] = []
     names: list[str] = []
     for name, stored_list in stored.items():

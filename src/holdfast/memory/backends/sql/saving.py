@@ -28,6 +28,7 @@ from holdfast.memory.log import (
     dump_lists,
     grow,
     load_lists,
+    seal,
 )
 
 
@@ -75,8 +76,8 @@ class Saver:
             f" FROM {t.threads} WHERE scope = ? AND ns = ?"
         )
         self._checkpoint_sql = (
-            f"INSERT INTO {t.checkpoints} (life, seq, checkpoint_id, parent_id, created_at, metadata, head, lists)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+            f"INSERT INTO {t.checkpoints} (life, seq, checkpoint_id, parent_id, created_at, metadata, head, lists,"
+            " seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
         )
         self._entry_sql = (
             f"INSERT INTO {t.entries} (seq, life, log, pos, searchable, digest, body)"
@@ -107,8 +108,8 @@ class Saver:
         if new.id_given:
             twin = yield from find_checkpoint(t, row, encode_id(new.checkpoint_id))
             if twin is not None:
-                return _repeated(twin, new)
-        parent = yield from row_at(t, row, row.head_seq)
+                return _repeated(twin.intact(), new)
+        parent = (yield from row_at(t, row, row.head_seq)).intact()
         if new.parent is not UNSET and new.parent != parent.checkpoint_id:
             raise _conflict(new, parent.checkpoint_id)
         known = yield from self._known_head(row, parent, new)
@@ -150,11 +151,11 @@ class Saver:
     ) -> list[Statement]:
         life, seq, _, _, lists = head
         parent = known.checkpoint_id if new.recorded_parent is UNSET else new.recorded_parent
-        values = (
-            *(life, seq, encode_id(new.checkpoint_id), None if parent is None else encode_id(parent)),
+        columns = (
+            *(seq, encode_id(new.checkpoint_id), None if parent is None else encode_id(parent)),
             *(new.now, new.metadata, new.parts.head, dump_lists(lists, life)),
         )
-        statements = [Statement("change", self._checkpoint_sql, values)]
+        statements = [Statement("change", self._checkpoint_sql, (life, *columns, seal(*columns)))]
         if entries:
             statements.append(Statement("many", self._entry_sql, [(seq, *entry) for entry in entries]))
         if isinstance(new.parent, str):

@@ -18,7 +18,7 @@ of the scope and is never used again.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from holdfast.core.errors import SchemaMismatch
+from holdfast.core.errors import Corrupt, SchemaMismatch
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.plan import Plan, change, fetch_one
 
@@ -82,7 +82,7 @@ def _version_1(t: Tables) -> tuple[str, ...]:
         f"""CREATE TABLE {t.checkpoints} (
             life {d.key} NOT NULL, seq {d.number} NOT NULL,
             checkpoint_id {d.id_text} NOT NULL, parent_id {d.id_text}, created_at {d.number} NOT NULL,
-            metadata {d.text} NOT NULL, head {d.text} NOT NULL, lists {d.text} NOT NULL,
+            metadata {d.text} NOT NULL, head {d.text} NOT NULL, lists {d.text} NOT NULL, seal {d.number} NOT NULL,
             PRIMARY KEY (life, seq)){d.clustered}""",
         # Not unique: a checkpoint that only a fork still reads may have the id of a newer one.
         f"CREATE INDEX {t.checkpoints}_id ON {t.checkpoints} (life, checkpoint_id)",
@@ -119,6 +119,8 @@ def migrate(schema: Schema, existing: Callable[[], Plan[set[str]]], *, create: b
         if schema.meta in present
         else None
     )
+    if row is not None and not str(row[0]).isdigit():
+        raise Corrupt(f"{schema.meta} says that {name} is {row[0]!r}: that is no version", place=schema.meta)
     version = 0 if row is None else int(row[0])
     if version > schema.version:
         raise SchemaMismatch(
@@ -128,18 +130,20 @@ def migrate(schema: Schema, existing: Callable[[], Plan[set[str]]], *, create: b
     missing = [table for table in schema.tables if table not in present]
     if version == schema.version and not missing:
         return
-    if not create:
-        ddl = ";\n".join(statement for step in schema.steps for statement in step)
-        raise SchemaMismatch(
-            f"tables are missing or old ({', '.join(missing) or name}); run as their owner:\n{ddl};"
-        )
+    statements = [meta_ddl(schema.meta, schema.dialect_text)]
     if missing and version:
         version = 0  # dropped by hand: start again with what is not there
-    yield [change(_if_absent(statement)) for step in schema.steps[version:] for statement in step]
-    yield [
-        change(f"DELETE FROM {schema.meta} WHERE name = ?", name),
-        change(f"INSERT INTO {schema.meta} (name, value) VALUES (?, ?)", name, str(schema.version)),
-    ]
+        # An index that is new again, or whose rows are gone, must be filled again.
+        statements.append(f"DELETE FROM {schema.meta} WHERE name LIKE 'text:%'")
+    statements += [_if_absent(statement) for step in schema.steps[version:] for statement in step]
+    statements.append(f"DELETE FROM {schema.meta} WHERE name = '{name}'")
+    statements.append(f"INSERT INTO {schema.meta} (name, value) VALUES ('{name}', '{schema.version}')")
+    if not create:
+        raise SchemaMismatch(
+            f"tables are missing or old ({', '.join(missing) or name}); run as their owner:\n"
+            + "".join(f"{statement};\n" for statement in statements)
+        )
+    yield [change(statement) for statement in statements]
 
 
 def _if_absent(statement: str) -> str:

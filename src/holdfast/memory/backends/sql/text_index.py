@@ -5,14 +5,14 @@ new version of the analyser empties the index, and it is built anew.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple, Protocol
 
 from holdfast.core.messages import decode_message
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.keys import SCOPE_BYTES
-from holdfast.memory.backends.sql.plan import Plan, Statement, change, execute, fetch, fetch_one, rows
+from holdfast.memory.backends.sql.plan import Plan, Statement, change, execute, fetch, rows
 from holdfast.memory.ranking import bm25
 from holdfast.memory.text import ANALYSER_VERSION, analyse, message_text
 
@@ -81,9 +81,9 @@ def catch_up(t: Tables, limit: int = CATCH_UP_ROWS) -> Plan[int]:
 
 def lag(t: Tables) -> Plan[int]:
     """How many rows the index is behind, at the most."""
-    row = yield from fetch_one(f"SELECT value FROM {t.meta} WHERE name = ?", _WATERMARK)
+    values = yield from _stored(t)
     ((newest,),) = yield from fetch(f"SELECT MAX(id) FROM {t.entries}")
-    return int(newest or 0) - int(row[0] if row else 0)
+    return int(newest or 0) - (_number(values) or 0)
 
 
 class Matches(NamedTuple):
@@ -136,12 +136,22 @@ def compact(t: Tables) -> Plan[None]:
 
 def _watermark(t: Tables) -> Plan[int]:
     """Up to where the index is right; 0, and an empty index, if another analyser made it."""
-    found = yield from fetch(f"SELECT name, value FROM {t.meta} WHERE name IN (?, ?)", _WATERMARK, _ANALYSER)
-    values: dict[str, str] = dict(found)
-    if values.get(_ANALYSER) == analyser():
-        return int(values.get(_WATERMARK, 0))
+    number = _number((yield from _stored(t)))
+    if number is not None:
+        return number
     yield from execute(t.text.clear(t.words), *_set(t, _WATERMARK, "0"), *_set(t, _ANALYSER, analyser()))
     return 0
+
+
+def _stored(t: Tables) -> Plan[dict[str, str]]:
+    found = yield from fetch(f"SELECT name, value FROM {t.meta} WHERE name IN (?, ?)", _WATERMARK, _ANALYSER)
+    return dict(found)
+
+
+def _number(values: Mapping[str, str]) -> int | None:
+    """The watermark; ``None`` if the index is not one of this analyser, or nothing says how far it goes."""
+    watermark = values.get(_WATERMARK, "")
+    return int(watermark) if values.get(_ANALYSER) == analyser() and watermark.isdigit() else None
 
 
 def _set(t: Tables, name: str, value: str) -> list[Statement]:
@@ -153,12 +163,12 @@ def _set(t: Tables, name: str, value: str) -> list[Statement]:
 
 def _index_rows(entries: Iterable[tuple[int, bytes, str]]) -> list[IndexRow]:
     return [
-        (number, scope_token(life), " ".join(set(analyse(_text_or_nothing(body)))))
+        (number, scope_token(life), " ".join(analyse(text_or_nothing(body))))
         for number, life, body in entries
     ]
 
 
-def _text_or_nothing(body: str) -> str:
+def text_or_nothing(body: str) -> str:
     """A damaged entry has no words: reading it says so, indexing must not stop at it."""
     try:
         return body_text(body)

@@ -1,0 +1,70 @@
+"""What a fork writes to the write-ahead log, by the length of its thread and by how often it was forked before."""
+
+import asyncio
+import sqlite3
+from pathlib import Path
+from statistics import median
+
+from benchmarks.conversation import THREAD, as_messages
+from benchmarks.report import Measure, at_most, size
+from benchmarks.settings import Settings, progress
+from benchmarks.workload import conversation
+from holdfast.core.messages import Message
+from holdfast.core.state import AgentState
+from holdfast.memory.backends.sqlite import SQLiteCheckpointer
+
+LIMIT = 16 * 1024
+FORKS = 15
+GENERATIONS = 40
+
+
+def run(settings: Settings) -> list[Measure]:
+    """The measures of forking."""
+    return asyncio.run(_run(settings))
+
+
+async def _run(settings: Settings) -> list[Measure]:
+    path = settings.place("forking") / "forks.db"
+    turns = as_messages(conversation(settings.fork_lengths[-1], settings.vocabulary))
+    pending = iter(message for turn in turns for message in turn)
+    state = AgentState()
+    measures: list[Measure] = []
+    async with SQLiteCheckpointer(path) as checkpointer:
+        for length in settings.fork_lengths:
+            progress(f"forking: a thread of {length} messages")
+            while len(state.messages) < length:
+                state = state.with_messages([next(pending)])
+                await checkpointer.save(state, THREAD)
+            written = [await _fork(checkpointer, path, THREAD, f"{length}, {n}") for n in range(FORKS)]
+            what = f"WAL bytes of a fork, thread of {length:,} messages, median of {FORKS}"
+            note = f"{size(max(written))} at most: now and then a page of the file is full and is split"
+            measures.append(at_most(what, median(written), LIMIT, "B", note=note))
+        measures.append(await _generations(checkpointer, path, state))
+    return measures
+
+
+async def _generations(checkpointer: SQLiteCheckpointer, path: Path, state: AgentState) -> Measure:
+    """Forks of forks, each of which went on for a turn. No bound is set for these."""
+    progress("forking: forks of forks")
+    source, written = THREAD, list[int]()
+    for number in range(GENERATIONS):
+        written.append(await _fork(checkpointer, path, source, f"generation {number}"))
+        source = f"generation {number}"
+        state = state.with_message(Message.user(f"said in {source}"))
+        await checkpointer.save(state, source)
+    what = f"WAL bytes of a fork of a fork ..., {GENERATIONS} generations with a save in each, median"
+    return Measure(what, size(median(written)), note=f"{size(max(written))} at most", value=median(written))
+
+
+async def _fork(checkpointer: SQLiteCheckpointer, path: Path, source: str, name: str) -> int:
+    """Fork with an empty log before; its size then is what the fork wrote, SQLite's own headers included."""
+    connection = sqlite3.connect(path)
+    try:
+        busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        connection.close()
+    wal = path.with_name(path.name + "-wal")
+    assert not busy
+    assert wal.stat().st_size == 0
+    await checkpointer.fork(source, None, name)
+    return wal.stat().st_size

@@ -1,0 +1,158 @@
+"""Items by place, by key, by age, by group; and the namespaces that hold some."""
+
+from collections.abc import Callable, Sequence
+
+from holdfast.memory.backends.sql.items_rows import (
+    COLUMNS,
+    LIVE,
+    PORTION,
+    in_namespace,
+    key_of,
+    lists,
+    namespace_of,
+    passes,
+    stored_item,
+)
+from holdfast.memory.backends.sql.items_schema import ItemTables
+from holdfast.memory.backends.sql.items_writing import GROUP
+from holdfast.memory.backends.sql.plan import Plan, Row, fetch, rows
+from holdfast.memory.encoding import encode_id
+from holdfast.memory.namespaces import below
+from holdfast.memory.store_requests import Namespace, ScanRequest, StoredItem
+from holdfast.memory.validate import MAX_ID_CHARACTERS
+
+_LEAST_PORTION = 64
+_BARE_COLUMNS = COLUMNS.replace("value, metadata", "'', ''")
+
+
+def read(
+    t: ItemTables, places: Sequence[tuple[Namespace, str]], now_us: int
+) -> Plan[list[StoredItem | None]]:
+    """The item at each place."""
+    encoded = [(key_of(namespace), encode_id(key)) for namespace, key in places]
+    keys: dict[str, list[str]] = {}
+    for ns, key in dict.fromkeys(encoded):
+        keys.setdefault(ns, []).append(key)
+    results = yield [
+        rows(
+            f"SELECT {COLUMNS} FROM {t.items} WHERE ns = ? AND item_key IN {marks} AND {LIVE}",
+            *(ns, *values, now_us),
+        )
+        for ns, wanted in keys.items()
+        for marks, values in lists(wanted)
+    ]
+    found = {(row[0], row[1]): stored_item(row) for result in results for row in result}
+    return [found.get(place) for place in encoded]
+
+
+def scan(t: ItemTables, request: ScanRequest) -> Plan[list[StoredItem]]:
+    """See :class:`ScanRequest`. With a filter, portions are read until enough items pass."""
+    portion = _by_key(t, request) if request.order == "key" else _by_version(t, request)
+    size = min(max(2 * request.limit, _LEAST_PORTION), PORTION)
+    found: list[StoredItem] = []
+    last: Row | None = None
+    while len(found) < request.limit:
+        wanted = size if request.filter.conditions else request.limit
+        part = yield from portion(last, wanted)
+        found += [item for item in map(stored_item, part) if passes(request.filter, item)]
+        if len(part) < wanted:
+            break
+        last, size = part[-1], PORTION
+    return found[: request.limit]
+
+
+_Portion = Callable[[Row | None, int], Plan[list[Row]]]
+
+
+def _by_key(t: ItemTables, request: ScanRequest) -> _Portion:
+    low, high = below(key_of(request.namespace))
+    start = None if request.after is None else (key_of(request.after[0]), encode_id(request.after[1]))
+    columns, extra, params = _narrowed(request)
+
+    def select(condition: str, bounds: tuple[str, ...], limit: int) -> Plan[list[Row]]:
+        return fetch(
+            f"SELECT {columns} FROM {t.items} WHERE {condition}{extra} AND {LIVE} ORDER BY ns, item_key LIMIT ?",
+            *(*bounds, *params, request.now_us, limit),
+        )
+
+    def portion(last: Row | None, limit: int) -> Plan[list[Row]]:
+        place = start if last is None else (last[0], last[1])
+        if place is None or place[0] < low:
+            return (yield from select(*in_namespace(request.namespace, request.prefix), limit))
+        # First the rest of the namespace of the last item, then those behind it: each is a range of the index.
+        found: list[Row] = []
+        if place[0] == low or (request.prefix and place[0] < high):
+            found = yield from select("ns = ? AND item_key > ?", place, limit)
+        if request.prefix and len(found) < limit:
+            found += yield from select("ns > ? AND ns < ?", (place[0], high), limit - len(found))
+        return found
+
+    return portion
+
+
+def _by_version(t: ItemTables, request: ScanRequest) -> _Portion:
+    newest = request.order == "newest"
+    sign, direction = ("<", "DESC") if newest else (">", "ASC")
+    condition, bounds = in_namespace(request.namespace, request.prefix)
+    columns, extra, params = _narrowed(request)
+
+    def portion(last: Row | None, limit: int) -> Plan[list[Row]]:
+        bound = request.version if last is None else last[-1]
+        beyond, bound_params = ("", ()) if bound is None else (f" AND version {sign} ?", (bound,))
+        where = f"{condition}{beyond}{extra} AND {LIVE} ORDER BY version {direction} LIMIT ?"
+        values = (*bounds, *bound_params, *params, request.now_us, limit)
+        if not request.prefix:
+            return (yield from fetch(f"SELECT {columns} FROM {t.items} WHERE {where}", *values))
+        # Many namespaces are sorted by the numbers in the index; only then are items read.
+        numbers = yield from fetch(f"SELECT id FROM {t.items} WHERE {where}", *values)
+        results = yield [
+            rows(f"SELECT {columns} FROM {t.items} WHERE id IN {marks}", *wanted)
+            for marks, wanted in lists([number for (number,) in numbers])
+        ]
+        found = [row for result in results for row in result]
+        return sorted(found, key=lambda row: int(row[-1]), reverse=newest)
+
+    return portion
+
+
+def _narrowed(request: ScanRequest) -> tuple[str, str, tuple[str, ...]]:
+    """The columns to read, and what of the filter the index of groups can answer; the rest is tested on items."""
+    columns = _BARE_COLUMNS if request.keys_only and not request.filter.conditions else COLUMNS
+    for test in request.filter.conditions:
+        if (test.source, test.path, test.op) != ("metadata", (GROUP,), "$eq"):
+            continue
+        if type(test.operand) is str and 0 < len(test.operand) <= MAX_ID_CHARACTERS:
+            return columns, " AND group_key = ?", (encode_id(test.operand),)
+    return columns, "", ()
+
+
+def neighbours(
+    t: ItemTables, namespace: Namespace, group: str, first: int, last: int, now_us: int
+) -> Plan[list[StoredItem]]:
+    """Items of a group with an ordinal in these bounds, which the database can hold."""
+    found = yield from fetch(
+        f"SELECT {COLUMNS} FROM {t.items}"
+        f" WHERE ns = ? AND group_key = ? AND ordinal >= ? AND ordinal <= ? AND {LIVE}",
+        *(key_of(namespace), encode_id(group), first, last, now_us),
+    )
+    return [stored_item(row) for row in found]
+
+
+def namespaces(
+    t: ItemTables, prefix: Namespace | None, limit: int, after: Namespace | None, now_us: int
+) -> Plan[list[Namespace]]:
+    """Those with unexpired items, by their keys."""
+    tests: list[str] = []
+    params: list[object] = []
+    if prefix is not None:
+        tests.append("n.ns >= ? AND n.ns < ?")
+        params += below(key_of(prefix))
+    if after is not None:
+        tests.append("n.ns > ?")
+        params.append(key_of(after))
+    tests.append(f"EXISTS (SELECT 1 FROM {t.items} i WHERE i.ns = n.ns AND {LIVE})")
+    found = yield from fetch(
+        f"SELECT n.ns FROM {t.namespaces} n WHERE {' AND '.join(tests)} ORDER BY n.ns LIMIT ?",
+        *(*params, now_us, limit),
+    )
+    return [namespace_of(ns) for (ns,) in found]

@@ -1,0 +1,125 @@
+"""The tables of a store.
+
+::
+
+    items       one row an item; its number is the version of the put that created it
+    namespaces  one row a namespace that holds items: its number, its vector space, what changed in it
+    postings    which items have which term, and how often: clustered by namespace, so that a search reads, a
+                put writes and a clearing deletes neighbouring rows
+    terms       the terms of each item as they were indexed: what to take out of the postings again
+    vectors     the embeddings, float32
+    counters    the last version
+
+Versions never repeat, so neither do the numbers of items and namespaces: what was cached for a number is never
+taken for something else.
+"""
+
+from dataclasses import dataclass
+
+from holdfast.memory.backends.sql.dialect import Dialect, checked_identifier
+from holdfast.memory.backends.sql.schema import Schema
+
+ANALYSER_MARK = "text:analyser"
+VERSIONS = "versions"
+
+
+@dataclass(frozen=True, slots=True)
+class ItemTables:
+    """The names of a store's tables: exactly the given one for the items, the others begin with it.
+
+    ``sparse_indexes``: the database can leave rows without a value out of an index.
+    """
+
+    dialect: Dialect
+    items: str = "holdfast_items"
+    sparse_indexes: bool = True
+
+    def __post_init__(self) -> None:
+        checked_identifier(self.items, "table_name")
+
+    @property
+    def meta(self) -> str:
+        return f"{self.items}_meta"
+
+    @property
+    def namespaces(self) -> str:
+        return f"{self.items}_namespaces"
+
+    @property
+    def postings(self) -> str:
+        return f"{self.items}_postings"
+
+    @property
+    def terms(self) -> str:
+        return f"{self.items}_terms"
+
+    @property
+    def vectors(self) -> str:
+        return f"{self.items}_vectors"
+
+    @property
+    def counters(self) -> str:
+        return f"{self.items}_counters"
+
+
+def items_schema(t: ItemTables) -> Schema:
+    """The schema of a store's tables."""
+    return Schema(
+        component="items",
+        meta=t.meta,
+        dialect_text=t.dialect.id_text,
+        steps=((*_version_1(t), *_reconcile(t)),),
+        tables=(t.items, t.namespaces, t.postings, t.terms, t.vectors, t.counters),
+    )
+
+
+def _version_1(t: ItemTables) -> tuple[str, ...]:
+    d = t.dialect
+
+    def where_present(column: str) -> str:
+        return f" WHERE {column} IS NOT NULL" if t.sparse_indexes else ""
+
+    return (
+        f"""CREATE TABLE {t.items} (
+            id {d.number} NOT NULL PRIMARY KEY, ns {d.id_text} NOT NULL, item_key {d.id_text} NOT NULL,
+            version {d.number} NOT NULL, created_at {d.number} NOT NULL, updated_at {d.number} NOT NULL,
+            expires_at {d.number}, length {d.number} NOT NULL, group_key {d.id_text}, ordinal {d.number},
+            metadata {d.text} NOT NULL, value {d.text} NOT NULL)""",
+        f"CREATE UNIQUE INDEX {t.items}_place ON {t.items} (ns, item_key)",
+        # The statistics of a namespace are counted from this index alone.
+        f"CREATE INDEX {t.items}_version ON {t.items} (ns, version, expires_at, length)",
+        f"CREATE INDEX {t.items}_expiry ON {t.items} (expires_at){where_present('expires_at')}",
+        f"CREATE INDEX {t.items}_group ON {t.items} (ns, group_key, ordinal){where_present('group_key')}",
+        f"""CREATE TABLE {t.namespaces} (
+            ns_id {d.number} NOT NULL PRIMARY KEY, ns {d.id_text} NOT NULL,
+            dimension {d.number}, metric {d.id_text}, embedder {d.id_text},
+            vector_version {d.number} NOT NULL, removals {d.number} NOT NULL)""",
+        f"CREATE UNIQUE INDEX {t.namespaces}_ns ON {t.namespaces} (ns)",
+        f"""CREATE TABLE {t.postings} (
+            ns_id {d.number} NOT NULL, term {d.id_text} NOT NULL, item_id {d.number} NOT NULL,
+            tf {d.number} NOT NULL, PRIMARY KEY (ns_id, term, item_id)){d.clustered}""",
+        f"CREATE TABLE {t.terms} (item_id {d.number} NOT NULL PRIMARY KEY, terms {d.text} NOT NULL)",
+        f"""CREATE TABLE {t.vectors} (
+            item_id {d.number} NOT NULL PRIMARY KEY, ns_id {d.number} NOT NULL, version {d.number} NOT NULL,
+            vector {d.binary} NOT NULL)""",
+        f"CREATE INDEX {t.vectors}_version ON {t.vectors} (ns_id, version)",
+        f"CREATE TABLE {t.counters} (name {d.id_text} NOT NULL PRIMARY KEY, value {d.number} NOT NULL)",
+    )
+
+
+def _reconcile(t: ItemTables) -> tuple[str, ...]:
+    """Make the tables agree. Nothing happens where all are new; if one was dropped by hand, nothing that belonged
+    to its rows comes back, and the words are indexed anew."""
+    return (
+        f"DELETE FROM {t.namespaces} WHERE ns NOT IN (SELECT ns FROM {t.items})",
+        f"""INSERT INTO {t.namespaces} (ns_id, ns, vector_version, removals)
+            SELECT MIN(id), ns, 0, 0 FROM {t.items} WHERE ns NOT IN (SELECT ns FROM {t.namespaces}) GROUP BY ns""",
+        f"DELETE FROM {t.terms} WHERE item_id NOT IN (SELECT id FROM {t.items})",
+        f"DELETE FROM {t.postings} WHERE item_id NOT IN (SELECT id FROM {t.items})",
+        f"""DELETE FROM {t.vectors} WHERE item_id NOT IN (SELECT id FROM {t.items})
+            OR ns_id NOT IN (SELECT ns_id FROM {t.namespaces} WHERE dimension IS NOT NULL)""",
+        f"DELETE FROM {t.meta} WHERE name = '{ANALYSER_MARK}'",
+        f"""INSERT INTO {t.counters} (name, value)
+            SELECT '{VERSIONS}', newest FROM (SELECT COALESCE(MAX(version), 0) AS newest FROM {t.items}) v
+            WHERE NOT EXISTS (SELECT 1 FROM {t.counters})""",
+    )

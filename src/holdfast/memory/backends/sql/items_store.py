@@ -1,0 +1,108 @@
+"""The Store contract on any SQL engine: each hook is one plan."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.memory import validate
+from holdfast.memory.backends.sql import items_reading as reading
+from holdfast.memory.backends.sql import items_removing as removing
+from holdfast.memory.backends.sql import items_vectors as vectors
+from holdfast.memory.backends.sql import items_words as words
+from holdfast.memory.backends.sql import items_writing as writing
+from holdfast.memory.backends.sql.items_matrix import MatrixCache
+from holdfast.memory.backends.sql.items_schema import ItemTables
+from holdfast.memory.backends.sql.plan import Engine
+from holdfast.memory.store import BaseStore
+from holdfast.memory.store_capabilities import StoreCapabilities
+from holdfast.memory.store_requests import (
+    Namespace,
+    ScanRequest,
+    StoredCandidates,
+    StoredHit,
+    StoredItem,
+    TextRequest,
+    VectorRequest,
+    WriteRequest,
+)
+
+VECTOR_CACHE_BYTES = 256_000_000
+
+_WITH_VECTORS = StoreCapabilities.all_but()
+_WITHOUT_VECTORS = StoreCapabilities.all_but("vector_search")
+
+
+class SqlStore(BaseStore):
+    """Items in the tables of `sql.items_schema`.
+
+    ``vector_cache_bytes``: how much memory this object may use to keep vectors of namespaces that were searched.
+    One with more than that is read from the database for each search. ``owns_engine``: closing the store closes
+    the engine.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        tables: ItemTables,
+        *,
+        dimension: int | None = None,
+        distance_metric: str = "COSINE",
+        embedder: str | None = None,
+        vector_cache_bytes: int = VECTOR_CACHE_BYTES,
+        clock: Clock = SYSTEM_CLOCK,
+        owns_engine: bool = True,
+    ) -> None:
+        super().__init__(dimension=dimension, distance_metric=distance_metric, embedder=embedder, clock=clock)
+        self._engine = engine
+        self._tables = tables
+        self._matrices = MatrixCache(validate.limit(vector_cache_bytes, "vector_cache_bytes"))
+        self._owns_engine = owns_engine
+
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        return _WITHOUT_VECTORS if self._space is None else _WITH_VECTORS
+
+    async def _write(self, request: WriteRequest) -> list[int]:
+        return await self._engine.write(partial(writing.write, self._tables, request))
+
+    async def _clear(self, namespace: Namespace, prefix: bool, now_us: int) -> int:
+        return await self._engine.write(partial(removing.clear, self._tables, namespace, prefix, now_us))
+
+    async def _purge(self, now_us: int) -> int:
+        return await self._engine.write(partial(removing.purge, self._tables, now_us))
+
+    async def _read(self, places: Sequence[tuple[Namespace, str]], now_us: int) -> list[StoredItem | None]:
+        return await self._engine.read(partial(reading.read, self._tables, places, now_us))
+
+    async def _scan(self, request: ScanRequest) -> list[StoredItem]:
+        return await self._engine.read(partial(reading.scan, self._tables, request))
+
+    async def _namespaces(
+        self, prefix: Namespace | None, limit: int, after: Namespace | None, now_us: int
+    ) -> list[Namespace]:
+        plan = partial(reading.namespaces, self._tables, prefix, limit, after, now_us)
+        return await self._engine.read(plan)
+
+    async def _text_candidates(self, request: TextRequest) -> StoredCandidates:
+        plan = partial(words.candidates, self._tables, request)
+        while (found := await self._engine.read(plan)) is None:
+            await self._engine.write(partial(words.rebuild, self._tables))
+        return found
+
+    async def _nearest(self, request: VectorRequest) -> list[StoredHit]:
+        return await self._engine.read(partial(vectors.nearest, self._tables, self._matrices, request))
+
+    async def _neighbours(
+        self, namespace: Namespace, group: str, ordinal: int, window: int
+    ) -> list[StoredItem]:
+        first, last = ordinal - window, ordinal + window
+        if first not in writing.NUMBERS or last not in writing.NUMBERS:
+            return await super()._neighbours(namespace, group, ordinal, window)  # beyond what the index holds
+        now_us = self._clock.now_us()
+        plan = partial(reading.neighbours, self._tables, namespace, group, first, last, now_us)
+        return await self._engine.read(plan)
+
+    async def _close(self) -> None:
+        self._matrices.clear()
+        if self._owns_engine:
+            await self._engine.close()

@@ -1,0 +1,212 @@
+"""The words of a store: postings of our analyser's terms, and the ranking by BM25 over them.
+
+All numbers are those of the namespaces looked through, and exact: no tenant's ranking tells about another's words.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from holdfast.core import codec
+from holdfast.core.errors import HoldfastError
+from holdfast.memory.backends.sql import text_index
+from holdfast.memory.backends.sql.items_rows import LIVE, best_items, in_namespace, lists
+from holdfast.memory.backends.sql.items_schema import ANALYSER_MARK, ItemTables
+from holdfast.memory.backends.sql.plan import Plan, Statement, change, fetch, many, rows
+from holdfast.memory.encoding import encode_id
+from holdfast.memory.ranking import bm25
+from holdfast.memory.store_requests import StoredCandidate, StoredCandidates, TextRequest
+from holdfast.memory.text import analyse, value_text
+
+_REBUILD_ROWS = 256
+
+Counts = Mapping[str, int]
+
+this_analyser = lru_cache(maxsize=1)(text_index.analyser)
+"""What postings are made by now."""
+
+
+class IndexedText(NamedTuple):
+    """The terms of an item, before and after a write."""
+
+    ns_id: int
+    item_id: int
+    before: Counts
+    after: Counts
+
+
+# ── writing ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def count_terms(text: str) -> Counter[str]:
+    """The terms to index of a text. They are letters and digits only: no database needs them encoded."""
+    return Counter(analyse(text))
+
+
+def indexed_terms(t: ItemTables, item_ids: Sequence[int]) -> Plan[dict[int, Counts]]:
+    """What these items are indexed with."""
+    results = yield [
+        rows(f"SELECT item_id, terms FROM {t.terms} WHERE item_id IN {marks}", *values)
+        for marks, values in lists(item_ids)
+    ]
+    return {item_id: _parse(text) for result in results for item_id, text in result}
+
+
+def index_changes(t: ItemTables, texts: Sequence[IndexedText]) -> list[Statement]:
+    """Statements that write what differs, and nothing else."""
+    changed = [text for text in texts if text.before != text.after]
+    gone = [
+        (ns_id, term, item_id)
+        for ns_id, item_id, before, after in changed
+        for term, count in before.items()
+        if after.get(term) != count
+    ]
+    new = [
+        (ns_id, term, item_id, count)
+        for ns_id, item_id, before, after in changed
+        for term, count in after.items()
+        if before.get(term) != count
+    ]
+    new.sort()  # neighbours in the table are written one after the other
+    old_terms = [(text.item_id,) for text in changed if text.before]
+    new_terms = [(text.item_id, _join(text.after)) for text in changed if text.after]
+    statements = (
+        many(f"DELETE FROM {t.postings} WHERE ns_id = ? AND term = ? AND item_id = ?", gone),
+        many(f"INSERT INTO {t.postings} (ns_id, term, item_id, tf) VALUES (?, ?, ?, ?)", new),
+        many(f"DELETE FROM {t.terms} WHERE item_id = ?", old_terms),
+        many(f"INSERT INTO {t.terms} (item_id, terms) VALUES (?, ?)", new_terms),
+    )
+    return [statement for statement in statements if statement.params]
+
+
+def select_mark(t: ItemTables) -> Statement:
+    """A query for what the postings are made by; ``NULL`` if they are not all made by one analyser."""
+    return rows(f"SELECT MAX(value) FROM {t.meta} WHERE name = ?", ANALYSER_MARK)
+
+
+def mark_after_write(t: ItemTables, mark: str | None, *, first: bool) -> list[Statement]:
+    """Note it when the first items come, and when they come from another analyser than those before."""
+    if mark == this_analyser() or (mark is None and not first):
+        return []
+    return _set_mark(t) if first else _set_mark(t)[:1]
+
+
+def _set_mark(t: ItemTables) -> list[Statement]:
+    return [
+        change(f"DELETE FROM {t.meta} WHERE name = ?", ANALYSER_MARK),
+        change(f"INSERT INTO {t.meta} (name, value) VALUES (?, ?)", ANALYSER_MARK, this_analyser()),
+    ]
+
+
+def rebuild(t: ItemTables) -> Plan[None]:
+    """Index all items anew, with this analyser."""
+    yield [change(f"DELETE FROM {t.postings}"), change(f"DELETE FROM {t.terms}"), *_set_mark(t)]
+    last = 0
+    while True:
+        found = yield from fetch(
+            f"SELECT i.id, n.ns_id, i.value FROM {t.items} i JOIN {t.namespaces} n ON n.ns = i.ns"
+            " WHERE i.id > ? ORDER BY i.id LIMIT ?",
+            *(last, _REBUILD_ROWS),
+        )
+        if not found:
+            return
+        texts = [IndexedText(ns_id, item_id, {}, _terms_of(value)) for item_id, ns_id, value in found]
+        lengths = [(sum(text.after.values()), text.item_id) for text in texts]
+        yield [
+            many(f"UPDATE {t.items} SET length = ? WHERE id = ?", lengths),
+            *index_changes(t, texts),
+        ]
+        last = found[-1][0]
+
+
+# ── searching ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Found(NamedTuple):
+    """An item with some of the terms: how often each, by its place in the query."""
+
+    length: int
+    version: int
+    counts: dict[int, int]
+
+
+def candidates(t: ItemTables, request: TextRequest) -> Plan[StoredCandidates | None]:
+    """The best by BM25, with the statistics. ``None``: the index must be rebuilt before it can answer."""
+    condition, bounds = in_namespace(request.namespace, request.prefix)
+    ((mark,),), ((documents, total),) = yield [
+        select_mark(t),
+        rows(
+            f"SELECT COUNT(*), COALESCE(SUM(length), 0) FROM {t.items} WHERE {condition} AND length > 0 AND {LIVE}",
+            *(*bounds, request.now_us),
+        ),
+    ]
+    average = total / documents if documents else 0.0
+    if not documents or not request.terms:
+        return StoredCandidates([], dict.fromkeys(request.terms, 0), documents, average)
+    if mark != this_analyser():
+        return None
+    found = yield from _matches(t, request)
+    frequencies = dict.fromkeys(request.terms, 0)
+    for entry in found.values():
+        for place in entry.counts:
+            frequencies[request.terms[place]] += 1
+    counted = {
+        number: {request.terms[place]: entry.counts[place] for place in sorted(entry.counts)}
+        for number, entry in found.items()
+    }
+    scores = {
+        # Terms that an item doesn't have add nothing: only its own are gone through.
+        number: bm25(
+            counts, found[number].length, {term: frequencies[term] for term in counts}, documents, average
+        )
+        for number, counts in counted.items()
+    }
+    ranking = sorted(scores, key=lambda number: (-scores[number], -found[number].version))
+    items = yield from best_items(t, ranking, request.limit, request.filter, request.now_us)
+    best = [StoredCandidate(item, counted[number], found[number].length) for number, item in items.items()]
+    return StoredCandidates(best, frequencies, documents, average)
+
+
+def _matches(t: ItemTables, request: TextRequest) -> Plan[dict[int, _Found]]:
+    condition, bounds = in_namespace(request.namespace, request.prefix)
+    one = "IN" if request.prefix else "="
+    places = {encode_id(term): place for place, term in enumerate(request.terms)}
+    results = yield [
+        rows(
+            f"SELECT p.term, p.item_id, p.tf, i.length, i.version FROM {t.postings} p"
+            f" JOIN {t.items} i ON i.id = p.item_id"
+            f" WHERE p.ns_id {one} (SELECT ns_id FROM {t.namespaces} WHERE {condition})"
+            f" AND p.term IN {marks} AND {LIVE}",
+            *(*bounds, *terms, request.now_us),
+        )
+        for marks, terms in lists(list(places))
+    ]
+    found: dict[int, _Found] = {}
+    for result in results:
+        for term, number, count, length, version in result:
+            entry = found.get(number)
+            if entry is None:
+                entry = found[number] = _Found(length, version, {})
+            entry.counts[places[term]] = count
+    return found
+
+
+# ── terms as text ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _join(counts: Counts) -> str:
+    return " ".join([f"{term}:{count}" for term, count in counts.items()])
+
+
+def _parse(text: str) -> dict[str, int]:
+    parts = (part.rpartition(":") for part in text.split(" "))
+    return {term: int(count) for term, _, count in parts}
+
+
+def _terms_of(value: str) -> Counts:
+    """A damaged value has no words: reading it says so, indexing must not stop at it."""
+    try:
+        return count_terms(value_text(codec.loads(value)))
+    except HoldfastError:
+        return {}
