@@ -242,3 +242,79 @@ def as_nobody(report: Report, path: str, *, write: bool) -> None:
             twin.save(state_of(4), "t")
     except HoldfastError as error:
         report(f"{type(error).__name__} {error}")
+
+
+# ── forked with an open object ────────────────────────────────────────────────────────────────────
+
+
+class _Both:
+    """A checkpointer, blocking or on an event loop that is made for each call."""
+
+    def __init__(self, path: str, *, threaded: bool) -> None:
+        self._loops = SQLiteCheckpointer(path) if threaded else None
+        self._twin = None if threaded else SQLiteSyncCheckpointer(path)
+
+    def append(self, text: str) -> None:
+        while True:
+            found = self._call("get", "shared")
+            state, parent = (state_of(0), None) if found is None else (found.state, found.info.checkpoint_id)
+            with contextlib.suppress(Conflict):
+                self._call("save", state.with_message(Message.user(text)), "shared", parent=parent)
+                return
+
+    def close(self) -> None:
+        self._call("close")
+
+    def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        if self._twin is not None:
+            return getattr(self._twin, name)(*args, **kwargs)
+        return asyncio.run(getattr(self._loops, name)(*args, **kwargs))
+
+
+def _in_fork(work: Callable[[], None]) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        work()
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def fork_and_write(report: Report, path: str, *, threaded: bool) -> None:
+    """Use an object, fork, use it in both processes at once, then again in the first."""
+    shared = _Both(path, threaded=threaded)
+    for number in range(10):
+        shared.append(f"before {number}")
+
+    def child() -> None:
+        for number in range(10):
+            shared.append(f"child {number}")
+        shared.close()
+
+    pid = _in_fork(child)
+    for number in range(10):
+        shared.append(f"parent {number}")
+    _, status = os.waitpid(pid, 0)
+    assert status == 0
+    report("child done")
+    for number in range(10):
+        shared.append(f"after {number}")
+    shared.close()
+    report("parent done")
+
+
+def fork_and_close(report: Report, path: str) -> None:
+    """Fork with an open object; the child closes it without having used it."""
+    for threaded in (False, True):
+        shared = _Both(path, threaded=threaded)
+        shared.append("before 0" if not threaded else "after 0")
+        pid = _in_fork(shared.close)
+        _, status = os.waitpid(pid, 0)
+        assert status == 0
+        found = shared._call("get", "shared")
+        assert found is not None
+        shared.close()
+    report("done")

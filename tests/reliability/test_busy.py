@@ -11,6 +11,7 @@ import pytest
 from holdfast.errors import Unavailable
 from holdfast.memory.backends.sqlite import SQLiteCheckpointer, SQLiteSyncCheckpointer
 from holdfast.memory.backends.sqlite_engine import SqliteEngine, ThreadedSqliteEngine
+from holdfast.testing.faults import WatchedEngine
 from tests.reliability.children import Children
 from tests.reliability.jobs import blocking, state_of
 
@@ -18,8 +19,9 @@ from tests.reliability.jobs import blocking, state_of
 class Holder:
     """A process that holds the write lock from `start` until `release`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, children: Children) -> None:
         self._path = path
+        self._children = children
         self._fifo = path.with_name("release")
         os.mkfifo(self._fifo)
         self._holding = path.with_name("holding")
@@ -32,10 +34,12 @@ class Holder:
             fifo.read()
 
     def _run(self) -> None:
-        with Children() as children:
-            children.must("hold_lock", path=str(self._path), holding=str(self._holding), until=str(self._fifo))
+        fifos = {"holding": str(self._holding), "until": str(self._fifo)}
+        self._children.must("hold_lock", path=str(self._path), **fifos)
 
     def release(self) -> None:
+        if not self._thread.is_alive():
+            return
         with self._fifo.open("w") as fifo:
             fifo.write("go")
         self._thread.join()
@@ -50,10 +54,11 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def holder(path: Path) -> Iterator[Holder]:
-    found = Holder(path)
+def holder(path: Path, children: Children) -> Iterator[Holder]:
+    found = Holder(path, children)
     found.start()
     yield found
+    found.release()
 
 
 def test_a_writer_that_waited_long_enough_says_that_the_file_is_locked(path: Path, holder: Holder) -> None:
@@ -99,9 +104,6 @@ def test_a_writer_that_waits_gets_its_turn_when_the_lock_is_released(path: Path,
 
 
 def test_a_reader_keeps_one_snapshot_over_all_its_queries(path: Path) -> None:
-    """A save that commits in the middle of an export is not seen by that thread's part of it."""
-    from holdfast.testing.faults import WatchedEngine
-
     other = SQLiteSyncCheckpointer(path)
     saved: list[str] = []
 

@@ -195,15 +195,14 @@ def test_a_file_that_may_only_be_read_is_read_and_a_save_says_why_not(public_fol
 
 
 @needs_root
-def test_a_folder_that_may_only_be_read_is_read_and_a_save_says_why_not(
-    public_folder: Path, children: Children
-) -> None:
+def test_a_folder_that_may_only_be_read_says_so(public_folder: Path, children: Children) -> None:
+    """SQLite can't read a database with a write-ahead log where it can't put its shared memory."""
     path = public_folder / "readonly.db"
     _saved(path)
     path.chmod(0o444)
     public_folder.chmod(stat.S_IRUSR | stat.S_IXUSR | stat.S_IROTH | stat.S_IXOTH)
     lines = children.must("as_nobody", path=str(path), write=True)
     public_folder.chmod(0o777)
-    assert lines[0] == "read True"
-    assert lines[1].startswith("Unavailable")
-    assert path.name in lines[1]
+    assert lines[0].startswith("Unavailable")
+    assert path.name in lines[0]
+    assert "readonly" in lines[0]

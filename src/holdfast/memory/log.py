@@ -1,17 +1,14 @@
 """States as a small head and append-only logs: pure.
 
-The lists of a state (its messages, above all) grow at their end. Each list is kept as *entries* at positions of a
-*log*; a checkpoint knows a list by its *path*: which logs to read, each up to which position. A save that appended
-writes only the new entries; an edit starts a new log where the lists part, and the old path stays as it was.
-
-Each entry carries a digest of itself and all before it, so that the digest of a list's last entry stands for the
-whole list: a writer that doesn't know what is stored compares one value.
+The lists of a state (its messages, above all) grow at their end. Each list is kept in a *log*; a checkpoint knows a
+list by its *path*: which logs to read, each up to which position. A save that appended writes what is new as one
+*entry*, a line of JSON for each element; an edit starts a new log where the lists part, and the old path stays as it
+was. A path may end inside an entry: what comes after is another checkpoint's.
 """
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from hashlib import blake2b
 from json.encoder import encode_basestring_ascii
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -21,8 +18,8 @@ from holdfast.core.messages import Message, encode_message
 from holdfast.core.state import LOGGED_FIELDS, AgentState, encode_element, encode_head
 
 MAX_SEGMENTS = 32
+MAX_LINES = 256
 LOGS_A_SAVE = 1024
-_NO_DIGEST = b""
 
 
 class Segment(NamedTuple):
@@ -36,25 +33,22 @@ class Segment(NamedTuple):
 Path = tuple[Segment, ...]
 
 
-Entry = tuple[bytes, int, int, int, bytes, str]
-"""One new element of a list, ready to be stored: life, log, position, searchable (0 or 1), digest, body."""
+class Entry(NamedTuple):
+    """New elements of a list, ready to be stored: ``size`` lines from ``position`` on."""
 
-
-class StoredList(NamedTuple):
-    """A list as a checkpoint has it: where its elements are, and their digest."""
-
-    path: Path
-    digest: bytes
-
-    @property
-    def length(self) -> int:
-        return self.path[-1].end if self.path else 0
+    life: bytes
+    log: int
+    position: int
+    size: int
+    searchable: int
+    seal: int
+    body: str
 
 
 class KnownList(NamedTuple):
-    """A stored list whose elements are at hand. ``at_end``: its last log has no entry after it."""
+    """A stored list whose elements are at hand. ``at_end``: its last log has nothing after it."""
 
-    stored: StoredList
+    path: Path
     elements: tuple[Any, ...]
     at_end: bool
 
@@ -68,8 +62,7 @@ class Parts(NamedTuple):
     searchable: str | None = None
 
 
-EMPTY = KnownList(StoredList((), _NO_DIGEST), (), True)
-
+EMPTY = KnownList((), (), True)
 
 _STATE_ENCODERS: Mapping[str, Callable[[Any], str]] = {
     name: encode_message if name == "messages" else partial(encode_element, name) for name in LOGGED_FIELDS
@@ -88,28 +81,27 @@ def split_state(state: AgentState) -> Parts:
 
 def grow(known: KnownList, elements: tuple[Any, ...], place: "Place") -> tuple[KnownList, list[Entry]]:
     """The list after it became ``elements``, and the entries that must be written for it."""
-    (path, digest), old, at_end = known
+    path, old, at_end = known
     shared = len(old)
     if not begins_with(elements, old):
         shared = _common(old, elements)
-        path, digest, at_end = _cut(path, shared), place.digest(elements[:shared]), False
+        path, at_end = _cut(path, shared), False
     elif len(elements) == shared:
         return known, []
     if len(elements) == shared:
-        return KnownList(StoredList(path, digest), elements, False), []
+        return KnownList(path, elements, False), []
     life, log, encode, searchable = place
     if path and at_end and path[-1].life == life:
         log = path[-1].log
         path = path[:-1]
     if len(path) >= MAX_SEGMENTS:
-        log, path, shared, digest = place.log, (), 0, _NO_DIGEST
+        log, path, shared = place.log, (), 0
     entries: list[Entry] = []
-    for position in range(shared, len(elements)):
-        body = encode(elements[position])
-        digest = blake2b(digest + body.encode(), digest_size=16).digest()
-        entries.append((life, log, position, searchable, digest, body))
-    stored = StoredList((*path, Segment(life, log, len(elements))), digest)
-    return KnownList(stored, elements, True), entries
+    for start in range(shared, len(elements), MAX_LINES):
+        lines = [encode(element) for element in elements[start : start + MAX_LINES]]
+        body = "\n".join(lines)
+        entries.append(Entry(life, log, start, len(lines), searchable, seal_entry(start, body), body))
+    return KnownList((*path, Segment(life, log, len(elements))), elements, True), entries
 
 
 def begins_with(elements: tuple[Any, ...], start: tuple[Any, ...]) -> bool:
@@ -137,28 +129,28 @@ class Place(NamedTuple):
     encode: Callable[[Any], str]
     searchable: int
 
-    def digest(self, elements: Sequence[Any]) -> bytes:
-        value = _NO_DIGEST
-        for element in elements:
-            value = chain(value, self.encode(element))
-        return value
+
+def seal_entry(position: int, body: str) -> int:
+    """A checksum over an entry: one that was damaged, or is in another's place, is found out."""
+    return crc32(body.encode(), position & 0xFFFFFFFF)
 
 
-def chain(digest: bytes, body: str) -> bytes:
-    """The digest of a list that ends with ``body`` after what ``digest`` stands for."""
-    return blake2b(digest + body.encode(), digest_size=16).digest()
+def read_entries(rows: Sequence[tuple[int, int, int, str]], start: int, end: int, place: str) -> list[str]:
+    """The lines of a log from ``start`` to ``end``, out of its rows ``(position, size, seal, body)``, in order.
 
-
-def verified(stored: StoredList, bodies: Sequence[str], place: str) -> Sequence[str]:
-    """The bodies, if they are just those that were stored; else :class:`Corrupt`."""
-    if len(bodies) != stored.length:
-        raise Corrupt(f"{place} has {len(bodies)} of {stored.length} entries", place=place)
-    digest = _NO_DIGEST
-    for body in bodies:
-        digest = blake2b(digest + body.encode(), digest_size=16).digest()
-    if digest != stored.digest:
-        raise Corrupt(f"{place} is not what was stored: its entries don't match their digest", place=place)
-    return bodies
+    :class:`Corrupt` if they are not just what was stored.
+    """
+    lines: list[str] = []
+    for position, size, stored, body in rows:
+        if type(body) is not str or seal_entry(position, body) != stored:
+            raise Corrupt(f"{place}: the entry at position {position} is not what was stored", place=place)
+        found = body.split("\n")
+        if position != start + len(lines) or len(found) != size:
+            raise Corrupt(f"{place}: the entry at position {start + len(lines)} is missing", place=place)
+        lines += found
+    if len(lines) < end - start:
+        raise Corrupt(f"{place} has {start + len(lines)} of {end} entries", place=place)
+    return lines[: end - start]
 
 
 def seal(
@@ -174,23 +166,20 @@ def seal(
 def dump_lists(lists: Mapping[str, KnownList], life: bytes) -> str:
     """As JSON; logs of the checkpoint's own life are written without it, so that the common case stays short."""
     parts: list[str] = []
-    for name, ((path, digest), _, _) in lists.items():
+    for name, (path, _, _) in lists.items():
         if path:
             segments = [
                 f"[{log},{end}]" if owner == life else f'["{owner.hex()}",{log},{end}]'
                 for owner, log, end in path
             ]
-            parts.append(f'{encode_basestring_ascii(name)}:["{digest.hex()}",{",".join(segments)}]')
+            parts.append(f"{encode_basestring_ascii(name)}:[{','.join(segments)}]")
     return "{" + ",".join(parts) + "}"
 
 
-def load_lists(text: str, life: bytes, place: str) -> dict[str, StoredList]:
+def load_lists(text: str, life: bytes, place: str) -> dict[str, Path]:
     """The reverse of :func:`dump_lists`."""
     try:
-        return {
-            name: StoredList(tuple(_segment(part, life) for part in path), bytes.fromhex(digest))
-            for name, (digest, *path) in json.loads(text).items()
-        }
+        return {name: tuple(_segment(part, life) for part in path) for name, path in json.loads(text).items()}
     except (ValueError, TypeError, AttributeError, IndexError) as error:
         raise Corrupt(f"{place}: its list of logs can't be read", place=place) from error
 
@@ -200,6 +189,16 @@ def _segment(part: list[Any], life: bytes) -> Segment:
     if not (0 <= log < 2**63 and 0 <= end < 2**63):
         raise ValueError(f"a log's number or end is {log!r}, {end!r}")
     return Segment(bytes.fromhex(owner[0]) if owner else life, log, end)
+
+
+def path_spans(path: Path) -> list[tuple[bytes, int, int, int]]:
+    """What a path reads: life, log, first position, end."""
+    spans: list[tuple[bytes, int, int, int]] = []
+    start = 0
+    for life, log, end in path:
+        spans.append((life, log, start, end))
+        start = end
+    return spans
 
 
 def _cut(path: Path, length: int) -> Path:

@@ -21,6 +21,7 @@ SQLITE = Dialect(
     number="INTEGER",
     binary="BLOB",
     row_number="INTEGER PRIMARY KEY",
+    find="INSTR",
     substring="SUBSTR",
     greatest="MAX",
     clustered=" WITHOUT ROWID",

@@ -32,6 +32,7 @@ Durability = Literal["full", "normal"]
 _UNAVAILABLE = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR}
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
 _IDLE_READERS = 4
+_SCRUB_MS = 2000
 
 
 class SqliteEngine:
@@ -108,6 +109,28 @@ class SqliteEngine:
             return _transact(connection, plan(), "BEGIN")
         finally:
             self._give_back(connection)
+
+    async def scrub(self) -> None:
+        self.scrub_now()
+
+    def scrub_now(self) -> None:
+        """Fold the write-ahead log into the file and empty it: it still has what was deleted since.
+
+        Readers that go on for seconds prevent it; the log is then emptied when it is next folded.
+        """
+        if self.in_memory:
+            return
+        try:
+            with self._turn:
+                connection = self._writing()
+                # It keeps writers waiting as long as it waits for readers: not for long.
+                connection.execute(f"PRAGMA busy_timeout = {_SCRUB_MS}")
+                try:
+                    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                finally:
+                    connection.execute(f"PRAGMA busy_timeout = {int(self._busy_seconds * 1000)}")
+        except sqlite3.Error as error:
+            raise _translated(error, self.path) from error
 
     def interrupt(self) -> None:
         """Stop what runs now, from another thread; it raises `Unavailable`."""
@@ -188,6 +211,8 @@ class SqliteEngine:
             if not self.in_memory:
                 connection.execute("PRAGMA journal_mode = WAL")
             connection.execute(f"PRAGMA synchronous = {self._durability}")
+            # What is deleted is overwritten: some builds of SQLite do so anyway, all should. Saves delete nothing.
+            connection.execute("PRAGMA secure_delete = ON")
             if self._max_pages is not None:
                 connection.execute(f"PRAGMA max_page_count = {int(self._max_pages)}")
         except BaseException:
@@ -211,6 +236,9 @@ class ThreadedSqliteEngine(SqliteEngine):
 
     def later(self, plan: PlanFactory[Any]) -> None:
         self._current_workers().post(lambda: SqliteEngine.later(self, plan))
+
+    async def scrub(self) -> None:
+        await self._current_workers().call(self.scrub_now, write=True)
 
     async def close(self) -> None:
         if not self._closed:

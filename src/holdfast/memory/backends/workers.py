@@ -119,9 +119,7 @@ class Workers:
         with self._starting:  # or a job might be put behind the word that ends the last thread
             if self._threads[kind] < most and (self._threads[kind] == 0 or not jobs.empty()):
                 self._threads[kind] += 1
-                threading.Thread(
-                    target=_work, args=(jobs,), name=f"{self._name} {kind}", daemon=True
-                ).start()
+                threading.Thread(target=_work, args=(jobs,), name=f"{self._name} {kind}", daemon=True).start()
             jobs.put(job)
 
 

@@ -18,7 +18,7 @@ from holdfast.memory.backends.sql.plan import Engine, Plan, fetch
 from holdfast.memory.backends.sql.writes import get_writes, put_writes
 from holdfast.memory.checkpointer import BaseCheckpointer, CheckpointerCapabilities
 from holdfast.memory.encoding import decode_id, encode_id
-from holdfast.memory.log import KnownList, StoredList, split_state
+from holdfast.memory.log import KnownList, Path, split_state
 from holdfast.memory.records import Checkpoint, CheckpointerStats, CheckpointInfo, Page, PendingWrite
 from holdfast.memory.requests import PruneRequest, SaveRequest, ThreadDump
 from holdfast.memory.text import query_terms
@@ -230,7 +230,9 @@ class SqlCheckpointer(BaseCheckpointer):
             yield from text_index.compact(self._tables)
             return removed
 
-        return await self._engine.write(plan)
+        removed = await self._engine.write(plan)
+        await self._engine.scrub()
+        return removed
 
     async def _close(self) -> None:
         if self._index_text and self._unindexed[0]:
@@ -277,7 +279,7 @@ def stats(t: Tables, scope: str, now: int) -> Plan[CheckpointerStats]:
         counts.append(int(count))
     prefix = scope_prefix(scope)
     ((entries, size),) = yield from fetch(
-        f"SELECT COUNT(*), COALESCE(SUM(LENGTH(body)), 0) FROM {t.entries} WHERE life BETWEEN ? AND ?",
+        f"SELECT COALESCE(SUM(size), 0), COALESCE(SUM(LENGTH(body)), 0) FROM {t.entries} WHERE life BETWEEN ? AND ?",
         *(prefix + b"\x00" * 10, prefix + b"\xff" * 10),
     )
     threads, own, inherited, writes = counts
@@ -285,7 +287,7 @@ def stats(t: Tables, scope: str, now: int) -> Plan[CheckpointerStats]:
 
 
 def _known(
-    life: bytes, next_seq: int, row: reading.CheckpointRow, stored: dict[str, StoredList], state: Any
+    life: bytes, next_seq: int, row: reading.CheckpointRow, stored: dict[str, Path], state: Any
 ) -> KnownHead:
     """What a load teaches about the head. Whether a log can be appended to is not known: a save asks."""
     lists: dict[str, KnownList] = {

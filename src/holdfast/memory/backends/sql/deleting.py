@@ -84,8 +84,8 @@ def collect_entries(t: Tables, life: bytes) -> Plan[None]:
     needed: dict[int, int] = {}
     found = yield from fetch(f"SELECT seq, lists FROM {t.checkpoints} WHERE life = ?", life)
     for seq, text in found:
-        for stored in load_lists(text, life, f"life {life.hex()}, seq {seq}").values():
-            for segment in stored.path:
+        for path in load_lists(text, life, f"life {life.hex()}, seq {seq}").values():
+            for segment in path:
                 if segment.life == life:
                     needed[segment.log] = max(needed.get(segment.log, 0), segment.end)
     logs = yield from fetch(f"SELECT log, MAX(pos) FROM {t.entries} WHERE life = ? GROUP BY log", life)

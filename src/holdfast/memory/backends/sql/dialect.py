@@ -23,6 +23,7 @@ class Dialect:
     number: str  # type of a 64-bit integer
     binary: str  # type of unbounded bytes
     row_number: str  # column definition of a number that the database assigns to each row
+    find: str  # function that gives the place of a text in another, 0 if it is not there
     substring: str  # function that cuts characters out of a text
     greatest: str  # function that gives the greatest of its arguments
     clustered: str  # suffix of a table that is stored in the order of its primary key

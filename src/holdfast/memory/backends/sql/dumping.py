@@ -19,17 +19,17 @@ from holdfast.memory.log import (
     KnownList,
     Path,
     Place,
-    StoredList,
-    chain,
     dump_lists,
     grow,
     load_lists,
+    path_spans,
+    read_entries,
     seal,
     shared_length,
 )
 from holdfast.memory.requests import DumpRecord, ListDelta
 
-Bodies = dict[tuple[bytes, int], dict[int, str]]
+Logs = dict[tuple[bytes, int], tuple[int, list[str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +51,11 @@ def dump_thread(t: Tables, thread: ThreadRow, upto: int | None = None) -> Plan[D
         place = f"thread {decode_id(thread.thread_id)!r}, life {thread.life.hex()}, seq {thread.head_seq}"
         raise Corrupt(f"{place}: the newest checkpoint's row is missing", place=place)
     lists = [load_lists(row.lists, row.life, row.place) for row in rows_]
-    bodies = yield from _bodies(t, [stored.path for each in lists for stored in each.values()])
+    logs = yield from _read_logs(t, [path for each in lists for path in each.values()])
     writes = yield from _writes(t, thread.life)
     records: list[DumpRecord] = []
-    previous: dict[str, StoredList] = {}
-    digests: dict[str, list[bytes]] = {}
-    for row, stored in zip(rows_, lists, strict=True):
-        deltas = {
-            name: _delta(previous.get(name), stored.get(name), bodies, f"{name} of {row.place}")
-            for name in {**previous, **stored}
-        }
-        _verify(digests, stored, deltas, row.place)
+    previous: dict[str, Path] = {}
+    for row, paths in zip(rows_, lists, strict=True):
         records.append(
             DumpRecord(
                 checkpoint_id=row.checkpoint_id,
@@ -69,11 +63,14 @@ def dump_thread(t: Tables, thread: ThreadRow, upto: int | None = None) -> Plan[D
                 created_us=row.created_at,
                 metadata=row.info("").metadata,
                 head=row.head,
-                lists={name: delta for name, delta in deltas.items() if delta is not None},
+                lists={
+                    name: _delta(previous.get(name, ()), path, logs, f"{name} of {row.place}")
+                    for name, path in paths.items()
+                },
                 writes=writes.get(row.seq, []),
             )
         )
-        previous = stored
+        previous = paths
     return Dump(records, [row.seq for row in rows_])
 
 
@@ -138,7 +135,8 @@ def _restore_record(
             *(life, *columns, seal(*columns)),
         ),
         many(
-            f"INSERT INTO {t.entries} (seq, life, log, pos, searchable, digest, body) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            f"INSERT INTO {t.entries} (seq, life, log, pos, size, searchable, seal, body)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             [(seq, *entry) for entry in entries],
         ),
         many(
@@ -151,62 +149,31 @@ def _restore_record(
     ]
 
 
-def _delta(
-    before: StoredList | None, after: StoredList | None, bodies: Bodies, place: str
-) -> ListDelta | None:
-    """``None`` if there is no such list any more."""
-    if after is None:
-        return None
-    keep = 0 if before is None else shared_length(before.path, after.path)
-    return ListDelta(keep, _texts(after.path, bodies, keep, place))
-
-
-def _verify(
-    digests: dict[str, list[bytes]],
-    stored: dict[str, StoredList],
-    deltas: dict[str, ListDelta | None],
-    place: str,
-) -> None:
-    """Check what a checkpoint's lists have beyond those of the one before, whose ``digests`` are brought forward."""
-    for name, delta in deltas.items():
-        known = digests.setdefault(name, [])
-        del known[0 if delta is None else delta.keep :]
-        for body in delta.add if delta is not None else ():
-            if not isinstance(body, str):
-                raise Corrupt(f"{name} of {place}: an entry is not text", place=place)
-            known.append(chain(known[-1] if known else b"", body))
-        if delta is not None and known and known[-1] != stored[name].digest:
+def _delta(before: Path, after: Path, logs: Logs, place: str) -> ListDelta:
+    keep = shared_length(before, after)
+    lines: list[str] = []
+    for life, log, start, end in path_spans(after):
+        first, found = logs[life, log]
+        if first + len(found) < end or first > start:
             raise Corrupt(
-                f"{name} of {place} is not what was stored: its entries don't match their digest", place=place
+                f"{place} has fewer entries than it should: {first + len(found)} of {end}", place=place
             )
+        lines += found[max(start, keep) - first : max(end - first, 0)]
+    return ListDelta(keep, lines)
 
 
-def _texts(path: Path, bodies: Bodies, start: int, place: str) -> list[str]:
-    texts: list[str] = []
-    first = 0
-    for segment in path:
-        log = bodies.get((segment.life, segment.log), {})
-        try:
-            texts += [log[position] for position in range(max(first, start), segment.end)]
-        except KeyError as error:
-            raise Corrupt(f"{place}: entry {error.args[0]} is missing", place=place) from error
-        first = segment.end
-    return texts
-
-
-def _bodies(t: Tables, paths: Sequence[Path]) -> Plan[Bodies]:
-    ends: dict[tuple[bytes, int], int] = {}
-    for path in paths:
-        for segment in path:
-            place = (segment.life, segment.log)
-            ends[place] = max(ends.get(place, 0), segment.end)
-    bodies: Bodies = {}
-    for (life, log), end in ends.items():
+def _read_logs(t: Tables, paths: Sequence[Path]) -> Plan[Logs]:
+    """The lines of all logs that the paths lead through, with the position of the first one."""
+    logs: Logs = {}
+    for life, log in dict.fromkeys((life, log) for path in paths for life, log, _ in path):
         found = yield from fetch(
-            f"SELECT pos, body FROM {t.entries} WHERE life = ? AND log = ? AND pos < ?", life, log, end
+            f"SELECT pos, size, seal, body FROM {t.entries} WHERE life = ? AND log = ? ORDER BY pos",
+            life,
+            log,
         )
-        bodies[life, log] = dict(found)
-    return bodies
+        first, end = (found[0][0], found[-1][0] + found[-1][1]) if found else (0, 0)
+        logs[life, log] = first, read_entries(found, first, end, f"log {log} of life {life.hex()}")
+    return logs
 
 
 def _writes(t: Tables, life: bytes) -> Plan[dict[int, list[tuple[str, int, str, object]]]]:

@@ -19,7 +19,7 @@ from holdfast.memory.backends.sql.reading import (
 )
 from holdfast.memory.encoding import decode_id, encode_id
 from holdfast.memory.glob import compile_glob, literal_prefix
-from holdfast.memory.log import load_lists
+from holdfast.memory.log import load_lists, path_spans
 from holdfast.memory.paging import RecencyCursor
 from holdfast.memory.ranking import bm25
 from holdfast.memory.records import CheckpointInfo, Page
@@ -121,11 +121,13 @@ def _thread_rows(t: Tables, place: tuple[str, str], span: tuple[int, int], now: 
 
 
 class _Match(NamedTuple):
+    """A message: where it is stored, which checkpoint of its life added it, and its JSON."""
+
     life: bytes
     log: int
     position: int
     seq: int
-    body: str
+    line: str
 
 
 def search(
@@ -136,8 +138,8 @@ def search(
     finder = _Finder(t, (scope, ns), terms, now)
     window = max(_LEAST_WINDOW, 4 * limit)
     for start in range(0, len(found.numbers), window):
-        entries = yield from _entries(t, found.numbers[start : start + window])
-        for score, match in _ranked(entries, found):
+        messages = yield from _messages(t, found.numbers[start : start + window])
+        for score, match in _ranked(messages, found):
             yield from finder.take(match, score)
             if len(finder.hits) >= limit:
                 return finder.hits[:limit]
@@ -158,7 +160,7 @@ class _Finder:
 
     def take(self, match: _Match, score: float) -> Plan[None]:
         for key in (yield from _threads_with(self._tables, match)):
-            told = (key[2], match.body)
+            told = (key[2], match.line)
             if key[:2] != self._place or told in self._told:
                 continue  # another scope whose hash begins alike; or the message is told already
             try:
@@ -168,7 +170,7 @@ class _Finder:
                 if thread is None:
                     continue
                 self._told.add(told)
-                first = yield from _first_with(self._tables, thread, match.body)
+                first = yield from _first_with(self._tables, thread, match.line)
             except Corrupt:
                 continue  # loading the thread says so; what is found in others must not depend on it
             if first is not None:
@@ -177,33 +179,35 @@ class _Finder:
                         "thread_id": decode_id(key[2]),
                         "checkpoint_id": first.checkpoint_id,
                         "score": score,
-                        "snippet": snippet(text_index.body_text(match.body), self._terms),
+                        "snippet": snippet(text_index.line_text(match.line), self._terms),
                     }
                 )
 
 
-def _entries(t: Tables, numbers: Sequence[int]) -> Plan[list[_Match]]:
+def _messages(t: Tables, numbers: Sequence[int]) -> Plan[list[_Match]]:
+    """The messages in the entries with these numbers."""
     marks = ", ".join("?" * len(numbers))
     found = yield from fetch(
         f"SELECT life, log, pos, seq, body FROM {t.entries} WHERE id IN ({marks}) ORDER BY id", *numbers
     )
-    return [_Match(*row) for row in found]
+    return [match for row in found for match in _lines(*row)]
 
 
-def _ranked(matches: Sequence[_Match], found: text_index.Matches) -> list[tuple[float, _Match]]:
-    """By BM25, with the lengths of the entries at hand for those of all."""
-    frequencies = [Counter(analyse(text_index.text_or_nothing(match.body))) for match in matches]
+def _lines(life: bytes, log: int, position: int, seq: int, body: str) -> list[_Match]:
+    return [_Match(life, log, position + index, seq, line) for index, line in enumerate(body.split("\n"))]
+
+
+def _ranked(messages: Sequence[_Match], found: text_index.Matches) -> list[tuple[float, _Match]]:
+    """Those that have a term, by BM25, with the lengths of the messages at hand for those of all."""
+    frequencies = [Counter(analyse(text_index.line_text(message.line))) for message in messages]
     lengths = [frequency.total() for frequency in frequencies]
     average = sum(lengths) / max(1, len(lengths))
     scores = [
         bm25(frequency, length, found.frequencies, found.documents, average)
         for frequency, length in zip(frequencies, lengths, strict=True)
     ]
-    # What has none of the words any more was damaged since it was indexed.
-    return sorted(
-        ((score, match) for score, match in zip(scores, matches, strict=True) if score > 0),
-        key=lambda pair: -pair[0],
-    )
+    ranked = sorted(zip(scores, messages, strict=True), key=lambda pair: -pair[0])
+    return [(score, message) for score, message in ranked if score > 0]
 
 
 def _threads_with(t: Tables, match: _Match) -> Plan[list[ThreadKey]]:
@@ -216,7 +220,7 @@ def _threads_with(t: Tables, match: _Match) -> Plan[list[ThreadKey]]:
     return [(scope, ns, thread_id) for scope, ns, thread_id in found]
 
 
-def _first_with(t: Tables, thread: ThreadRow, body: str) -> Plan[CheckpointRow | None]:
+def _first_with(t: Tables, thread: ThreadRow, line: str) -> Plan[CheckpointRow | None]:
     """The first checkpoint that the thread shows and that has the message.
 
     An edit of what came before it may have stored the message again, so all its entries are looked at.
@@ -224,11 +228,11 @@ def _first_with(t: Tables, thread: ThreadRow, body: str) -> Plan[CheckpointRow |
     lives = ", ".join("?" * len(thread.spans))
     found = yield from fetch(
         f"SELECT life, log, pos, seq, body FROM {t.entries}"
-        f" WHERE life IN ({lives}) AND searchable = 1 AND body = ? ORDER BY seq",
-        *(*(span.life for span in thread.spans), body),
+        f" WHERE life IN ({lives}) AND searchable = 1 AND {t.dialect.find}(body, ?) > 0 ORDER BY seq",
+        *(*(span.life for span in thread.spans), line),
     )
     best: CheckpointRow | None = None
-    for match in (_Match(*row) for row in found):
+    for match in (match for row in found for match in _lines(*row) if match.line == line):
         span = next(span for span in thread.spans if span.life == match.life)
         if match.seq > span.last or (best is not None and best.seq <= match.seq):
             continue
@@ -257,13 +261,9 @@ def _first_after(t: Tables, thread: ThreadRow, match: _Match) -> Plan[Checkpoint
 
 
 def _has(row: CheckpointRow, match: _Match) -> bool:
-    for stored in load_lists(row.lists, row.life, row.place).values():
-        start = 0
-        for segment in stored.path:
-            if (segment.life, segment.log) == (
-                match.life,
-                match.log,
-            ) and start <= match.position < segment.end:
-                return True
-            start = segment.end
-    return False
+    paths = load_lists(row.lists, row.life, row.place).values()
+    return any(
+        (life, log) == (match.life, match.log) and start <= match.position < end
+        for path in paths
+        for life, log, start, end in path_spans(path)
+    )

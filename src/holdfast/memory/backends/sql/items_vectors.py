@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.int64]
 
-_BLOCK_BYTES = 8_000_000
+_BLOCK_BYTES = 1_000_000  # what is made of a block stays in the processor's cache
 _FLOAT_BYTES = 4
 _NUMBER_BYTES = 8
 
@@ -169,11 +169,11 @@ def _block(t: ItemTables, ns_id: int, after: int, space: VectorSpace) -> Plan[_B
         f"SELECT item_id, version, vector FROM {t.vectors} WHERE ns_id = ? AND version > ? ORDER BY version LIMIT ?",
         *(ns_id, after, max(1, _BLOCK_BYTES // size)),
     )
-    vectors = [vector for _, _, vector in found]
-    if any(len(vector) != size for vector in vectors):
-        damaged = next(number for number, _, vector in found if len(vector) != size)
-        place = f"{t.vectors} {damaged}"
+    if not found:
+        return _Block(np.empty(0, dtype=np.int64), np.empty((0, space.dimension), dtype=np.float32), after)
+    numbers, versions, vectors = zip(*found, strict=True)
+    if set(map(len, vectors)) != {size}:
+        place = f"{t.vectors} {next(number for number, _, vector in found if len(vector) != size)}"
         raise Corrupt(f"{place}: the vector has not {space.dimension} components", place=place)
-    item_ids = np.fromiter((number for number, _, _ in found), dtype=np.int64, count=len(found))
     rows = prepare(space.metric, unpack(vectors, space.dimension))
-    return _Block(item_ids, rows, found[-1][1] if found else after)
+    return _Block(np.array(numbers, dtype=np.int64), rows, versions[-1])

@@ -10,9 +10,9 @@ from holdfast.core.errors import Corrupt
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.heads import ThreadKey
 from holdfast.memory.backends.sql.lineage import THREAD_COLUMNS, ThreadRow, thread_row, visible
-from holdfast.memory.backends.sql.plan import Plan, Row, Statement, fetch, fetch_one, rows
+from holdfast.memory.backends.sql.plan import Plan, Row, fetch, fetch_one, rows
 from holdfast.memory.encoding import decode_id
-from holdfast.memory.log import StoredList, load_lists, seal, verified
+from holdfast.memory.log import Path, load_lists, path_spans, read_entries, seal
 from holdfast.memory.records import CheckpointInfo, PendingWrite
 
 T = TypeVar("T")
@@ -43,7 +43,9 @@ class CheckpointRow:
     def intact(self) -> "CheckpointRow":
         """The row, if it is what was stored; else :class:`Corrupt`."""
         if self.damaged:
-            raise Corrupt(f"{self.place} is not what was stored: its row doesn't match its seal", place=self.place)
+            raise Corrupt(
+                f"{self.place} is not what was stored: its row doesn't match its seal", place=self.place
+            )
         return self
 
     def info(self, thread_id: str) -> CheckpointInfo:
@@ -132,33 +134,23 @@ def newest(t: Tables, thread: ThreadRow, limit: int, before: int | None) -> Plan
     return [checkpoint_row(row) for row in found]
 
 
-def read_lists(
-    t: Tables, checkpoint: CheckpointRow
-) -> Plan[tuple[dict[str, StoredList], dict[str, Sequence[str]]]]:
-    """What is stored of the checkpoint's lists, and their encoded elements, checked against their digests."""
-    stored = load_lists(checkpoint.intact().lists, checkpoint.life, checkpoint.place)
-    statements: list[Statement] = []
-    names: list[str] = []
-    for name, stored_list in stored.items():
-        start = 0
-        for segment in stored_list.path:
-            names.append(name)
-            statements.append(
-                rows(
-                    f"SELECT body FROM {t.entries} WHERE life = ? AND log = ? AND pos >= ? AND pos < ? ORDER BY pos",
-                    *(segment.life, segment.log, start, segment.end),
-                )
-            )
-            start = segment.end
+def read_lists(t: Tables, checkpoint: CheckpointRow) -> Plan[tuple[dict[str, Path], dict[str, list[str]]]]:
+    """The paths of the checkpoint's lists, and their encoded elements, checked against their seals."""
+    paths = load_lists(checkpoint.intact().lists, checkpoint.life, checkpoint.place)
+    wanted = [(name, span) for name, path in paths.items() for span in path_spans(path)]
+    statements = [
+        rows(
+            f"SELECT pos, size, seal, body FROM {t.entries}"
+            " WHERE life = ? AND log = ? AND pos >= ? AND pos < ? ORDER BY pos",
+            *(life, log, start, end),
+        )
+        for _, (life, log, start, end) in wanted
+    ]
     results = (yield statements) if statements else []
-    bodies: dict[str, list[str]] = {name: [] for name in stored}
-    for name, found in zip(names, results, strict=True):
-        bodies[name] += [body for (body,) in found]
-    for name, texts in bodies.items():
-        if not all(isinstance(text, str) for text in texts):
-            raise Corrupt(f"{name} of {checkpoint.place}: an entry is not text", place=checkpoint.place)
-        verified(stored[name], texts, f"{name} of {checkpoint.place}")
-    return stored, dict(bodies)
+    lists: dict[str, list[str]] = {name: [] for name in paths}
+    for (name, (_, _, start, end)), found in zip(wanted, results, strict=True):
+        lists[name] += read_entries(found, start, end, f"{name} of {checkpoint.place}")
+    return paths, lists
 
 
 def decode(

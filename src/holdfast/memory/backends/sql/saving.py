@@ -4,7 +4,8 @@ The head is moved first, by an update that changes a row only if the head is wha
 that follows. A writer that knows the head (it saved or loaded it) need not read anything before.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from holdfast.core.errors import Conflict
 from holdfast.core.ids import new_key
@@ -13,8 +14,14 @@ from holdfast.memory.backends.sql.deleting import delete_thread
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.heads import Heads, KnownHead, ThreadKey
 from holdfast.memory.backends.sql.lineage import ThreadRow, next_number
-from holdfast.memory.backends.sql.plan import Plan, Statement, execute, fetch
-from holdfast.memory.backends.sql.reading import CheckpointRow, find_checkpoint, find_thread, row_at
+from holdfast.memory.backends.sql.plan import Plan, Statement, execute, fetch_one
+from holdfast.memory.backends.sql.reading import (
+    CheckpointRow,
+    find_checkpoint,
+    find_thread,
+    read_lists,
+    row_at,
+)
 from holdfast.memory.encoding import decode_id, encode_id
 from holdfast.memory.log import (
     EMPTY,
@@ -22,12 +29,10 @@ from holdfast.memory.log import (
     Entry,
     KnownList,
     Parts,
+    Path,
     Place,
-    StoredList,
-    chain,
     dump_lists,
     grow,
-    load_lists,
     seal,
 )
 
@@ -80,8 +85,8 @@ class Saver:
             " seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
         )
         self._entry_sql = (
-            f"INSERT INTO {t.entries} (seq, life, log, pos, searchable, digest, body)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)"
+            f"INSERT INTO {t.entries} (seq, life, log, pos, size, searchable, seal, body)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
         )
         self._life_sql = f"INSERT INTO {t.lives} (life, scope, ns, thread_id) VALUES (?, ?, ?, ?)"
         self._fold_sql = f"DELETE FROM {t.writes} WHERE life = ? AND seq = ?"
@@ -108,7 +113,7 @@ class Saver:
         if new.id_given:
             twin = yield from find_checkpoint(t, row, encode_id(new.checkpoint_id))
             if twin is not None:
-                return _repeated(twin.intact(), new)
+                return (yield from self._save_again(twin, new))
         parent = (yield from row_at(t, row, row.head_seq)).intact()
         if new.parent is not UNSET and new.parent != parent.checkpoint_id:
             raise _conflict(new, parent.checkpoint_id)
@@ -119,6 +124,19 @@ class Saver:
             statements.append(Statement("change", self._life_sql, (row.life, *new.key)))
         yield statements
         return Saved(new.checkpoint_id, head, len(entries))
+
+    def _save_again(self, twin: CheckpointRow, new: NewCheckpoint) -> Plan[Saved]:
+        """The same save again is done already; another one under the same id is refused."""
+        _, stored = yield from read_lists(self._tables, twin)
+        same_parent = new.parent is UNSET or new.parent == twin.parent_id
+        if same_parent and _same_content(twin, stored, new):
+            return Saved(new.checkpoint_id, None)
+        what = "another state or metadata" if same_parent else "another parent"
+        raise Conflict(
+            f"checkpoint {new.checkpoint_id!r} exists already, with {what}",
+            expected=None if new.parent is UNSET else new.parent,
+            actual=twin.checkpoint_id,
+        )
 
     def _save_first(self, new: NewCheckpoint) -> Plan[Saved]:
         if isinstance(new.parent, str):
@@ -169,54 +187,39 @@ class Saver:
         known = self._heads.get(new.key)
         if known is not None and (known.life, known.seq) != (row.life, row.head_seq):
             known = None
-        stored = load_lists(parent.lists, parent.life, parent.place)
         lists: dict[str, KnownList] = {}
-        for name in new.parts.lists:
-            if name not in stored:
-                continue
-            if known is not None and name in known.lists:
-                shared: KnownList = known.lists[name]
-            else:
-                shared = yield from self._shared_with_stored(stored[name], name, new.parts)
-            at_end = yield from self._ends_its_log(shared.stored, row.life)
-            lists[name] = shared._replace(at_end=at_end)
+        if known is None:
+            paths, stored = yield from read_lists(self._tables, parent)
+            for name in paths.keys() & new.parts.lists.keys():
+                elements = _shared(stored[name], new.parts.lists[name], new.parts.encoders[name])
+                lists[name] = KnownList(paths[name], elements, False)
+        else:
+            lists.update(known.lists)
+        for name, before in lists.items():
+            if not before.at_end:
+                at_end = yield from self._ends_its_log(before.path, row.life)
+                lists[name] = before._replace(at_end=at_end)
         return KnownHead(row.life, row.head_seq, row.next_seq, parent.checkpoint_id, lists)
 
-    def _shared_with_stored(self, stored: StoredList, name: str, parts: Parts) -> Plan[KnownList]:
-        """The stored list, with our own elements standing for those that are the same there."""
-        ours, encode = parts.lists[name][: stored.length], parts.encoders[name]
-        digests: list[bytes] = []
-        digest = b""
-        for element in ours:
-            digest = chain(digest, encode(element))
-            digests.append(digest)
-        if len(digests) == stored.length and digest == stored.digest:
-            return KnownList(stored, ours, False)
-        theirs: list[bytes] = []
-        start = 0
-        for segment in stored.path:
-            found = yield from fetch(
-                f"SELECT digest FROM {self._tables.entries}"
-                " WHERE life = ? AND log = ? AND pos >= ? AND pos < ? ORDER BY pos",
-                *(segment.life, segment.log, start, segment.end),
-            )
-            theirs += [bytes(value) for (value,) in found]
-            start = segment.end
-        pairs = enumerate(zip(digests, theirs, strict=False))
-        parted = next(
-            (index for index, (our, their) in pairs if our != their), min(len(digests), len(theirs))
-        )
-        # What differs is stood for by objects that equal nothing, so that the lists part just there.
-        return KnownList(stored, (*ours[:parted], *(_Other() for _ in range(stored.length - parted))), False)
-
-    def _ends_its_log(self, stored: StoredList, life: bytes) -> Plan[bool]:
-        tail = stored.path[-1]
+    def _ends_its_log(self, path: Path, life: bytes) -> Plan[bool]:
+        tail = path[-1]
         if tail.life != life:
             return False
-        ((last,),) = yield from fetch(
-            f"SELECT MAX(pos) FROM {self._tables.entries} WHERE life = ? AND log = ?", life, tail.log
+        last = yield from fetch_one(
+            f"SELECT pos + size FROM {self._tables.entries} WHERE life = ? AND log = ? ORDER BY pos DESC LIMIT 1",
+            *(life, tail.log),
         )
-        return last is not None and int(last) + 1 == tail.end
+        return last is not None and last[0] == tail.end
+
+
+def _shared(stored: Sequence[str], ours: tuple[Any, ...], encode: Callable[[Any], str]) -> tuple[Any, ...]:
+    """Our own elements for those that are stored the same, and for the rest what equals nothing."""
+    length = 0
+    for text, element in zip(stored, ours, strict=False):
+        if encode(element) != text:
+            break
+        length += 1
+    return (*ours[:length], *(_Other() for _ in range(len(stored) - length)))
 
 
 class _Other:
@@ -242,26 +245,11 @@ def _next_head(known: KnownHead, new: NewCheckpoint) -> tuple[KnownHead, list[En
     return KnownHead(life, seq, seq + 1, new.checkpoint_id, lists), entries, certain
 
 
-def _repeated(twin: CheckpointRow, new: NewCheckpoint) -> Saved:
-    """The same save again is done already; another one under the same id is refused."""
-    ours: dict[str, bytes] = {}
-    for name, elements in new.parts.lists.items():
-        digest = b""
-        for element in elements:
-            digest = chain(digest, new.parts.encoders[name](element))
-        ours[name] = digest
-    stored = load_lists(twin.lists, twin.life, twin.place)
-    same_lists = ours == {name: value.digest for name, value in stored.items()}
-    same_content = same_lists and twin.head == new.parts.head and twin.metadata == new.metadata
-    same_parent = new.parent is UNSET or new.parent == twin.parent_id
-    if same_content and same_parent:
-        return Saved(new.checkpoint_id, None)
-    what = "another state or metadata" if same_parent else "another parent"
-    raise Conflict(
-        f"checkpoint {new.checkpoint_id!r} exists already, with {what}",
-        expected=None if new.parent is UNSET else new.parent,
-        actual=twin.checkpoint_id,
-    )
+def _same_content(twin: CheckpointRow, stored: Mapping[str, Sequence[str]], new: NewCheckpoint) -> bool:
+    head, lists, encoders, _ = new.parts
+    if twin.head != head or twin.metadata != new.metadata or stored.keys() != lists.keys():
+        return False
+    return all(list(stored[name]) == list(map(encoders[name], lists[name])) for name in lists)
 
 
 def _conflict(new: NewCheckpoint, actual: str | None) -> Conflict:

@@ -7,7 +7,7 @@
     forks        which lives read which earlier ones, and up to which sequence
     hidden       checkpoints that a thread no longer shows although a fork still reads them
     checkpoints  one small row a checkpoint: the state without its lists, and the path of each list
-    entries      the lists' elements: append-only logs, keyed by life, log and position
+    entries      the lists' elements, a line of JSON each: append-only logs, keyed by life, log and position
     writes       pending writes
     words        the text index over the entries
 
@@ -88,8 +88,8 @@ def _version_1(t: Tables) -> tuple[str, ...]:
         f"CREATE INDEX {t.checkpoints}_id ON {t.checkpoints} (life, checkpoint_id)",
         f"""CREATE TABLE {t.entries} (
             id {d.row_number}, life {d.key} NOT NULL, log {d.number} NOT NULL, pos {d.number} NOT NULL,
-            seq {d.number} NOT NULL, searchable {d.number} NOT NULL, digest {d.key} NOT NULL,
-            body {d.text} NOT NULL)""",
+            size {d.number} NOT NULL, seq {d.number} NOT NULL, searchable {d.number} NOT NULL,
+            seal {d.number} NOT NULL, body {d.text} NOT NULL)""",
         f"CREATE UNIQUE INDEX {t.entries}_place ON {t.entries} (life, log, pos)",
         f"""CREATE TABLE {t.writes} (
             life {d.key} NOT NULL, seq {d.number} NOT NULL, task_id {d.id_text} NOT NULL, idx {d.number} NOT NULL,

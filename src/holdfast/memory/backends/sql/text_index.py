@@ -6,6 +6,7 @@ new version of the analyser empties the index, and it is built anew.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from typing import Any, NamedTuple, Protocol
 
@@ -49,14 +50,14 @@ def scope_token(life: bytes) -> str:
     return life[:SCOPE_BYTES].hex()
 
 
-def body_text(body: str) -> str:
+def line_text(line: str) -> str:
     """The searchable text of a stored message."""
-    document = json.loads(body)
+    document = json.loads(line)
     content = document.get("content", "")
     return (
         content
         if type(content) is str and "tool_calls" not in document
-        else message_text(decode_message(body))
+        else message_text(decode_message(line))
     )
 
 
@@ -162,15 +163,13 @@ def _set(t: Tables, name: str, value: str) -> list[Statement]:
 
 
 def _index_rows(entries: Iterable[tuple[int, bytes, str]]) -> list[IndexRow]:
-    return [
-        (number, scope_token(life), " ".join(analyse(text_or_nothing(body))))
-        for number, life, body in entries
-    ]
+    return [(number, scope_token(life), " ".join(_words(body))) for number, life, body in entries]
 
 
-def text_or_nothing(body: str) -> str:
-    """A damaged entry has no words: reading it says so, indexing must not stop at it."""
-    try:
-        return body_text(body)
-    except Exception:
-        return ""
+def _words(body: str) -> list[str]:
+    words: list[str] = []
+    for line in body.split("\n"):
+        # A damaged entry has no words: reading it says so, indexing must not stop at it.
+        with suppress(Exception):
+            words += analyse(line_text(line))
+    return words
