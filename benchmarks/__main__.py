@@ -3,7 +3,7 @@
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from benchmarks import (
     store,
     syncing,
 )
-from benchmarks.report import Measure, print_table, write_json
+from benchmarks.report import Measure, print_table, write_json, write_markdown
 from benchmarks.settings import ROOT, Settings, progress_done
 
 GROUPS: dict[str, tuple[str, Callable[[Settings], list[Measure]]]] = {
@@ -92,8 +92,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             settings = Settings(Path(folder), repeat, vocabulary=options.vocabulary)
         session = Session(settings, plot)
         environment = conditions.environment()
-        print("  ".join(f"{name} {version}" for name, version in environment.items()))
+        print(_told(environment))
         print(f"CPU as time.process_time; medians of {repeat}; vocabulary {options.vocabulary}")
+        if conditions.busy():
+            print("this machine is busy with other work: timings, and their ratios, will be off")
         if options.quick:
             print(
                 "quick: small sizes; the bounds are for the full ones, and missed timings fail nothing here"
@@ -105,6 +107,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         session.draw()
     if options.json is not None:
         write_json(options.json, environment, session.measures)
+    if options.markdown is not None:
+        write_markdown(options.markdown, f"{_told(environment)}; medians of {repeat}.", session.measures)
     missed = session.missed()
     kept = sum(measure.passed is True for measure in session.measures)
     print(
@@ -112,6 +116,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         + "".join(f"\n  missed: {measure.what}" for measure in missed)
     )
     return 1 if missed else 0
+
+
+def _told(environment: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in environment.items())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -125,6 +133,7 @@ def _parser() -> argparse.ArgumentParser:
         "--vocabulary", choices=("zipf", "uniform"), default="zipf", help="how frequent words are"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every round's values there")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="put the results into that document")
     parser.add_argument(
         "--plot", type=Path, metavar="DIR", help="draw there (build/benchmarks, if all is measured)"
     )

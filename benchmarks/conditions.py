@@ -71,7 +71,7 @@ def environment() -> dict[str, str]:
         "sqlite": sqlite3.sqlite_version,
         **{package: _version(package) for package in ("holdfast", "pydantic", "numpy")},
         "system": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-        "load": f"{os.getloadavg()[0]:.1f}",
+        "load average at the start": f"{os.getloadavg()[0]:.1f}",
     }
 
 

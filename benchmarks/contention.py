@@ -13,22 +13,16 @@ from holdfast.core.state import AgentState
 from holdfast.errors import Conflict
 from holdfast.memory.backends.sqlite import SQLiteCheckpointer, SQLiteSyncCheckpointer
 
-TASKS = 16
-PROCESSES = 8
-
 
 def run(settings: Settings) -> list[Measure]:
     """The measures of contention."""
-    folder = settings.place("contention")
-    progress(f"contention: {TASKS} tasks")
-    conflicts = asyncio.run(_tasks(folder / "tasks.db", settings.appends))
-    measures = [_verdict(f"{TASKS} tasks", folder / "tasks.db", TASKS, settings.appends, conflicts)]
-    progress(f"contention: {PROCESSES} processes")
-    conflicts = _processes(folder / "processes.db", settings.appends)
-    return [
-        *measures,
-        _verdict(f"{PROCESSES} processes", folder / "processes.db", PROCESSES, settings.appends, conflicts),
-    ]
+    folder, appends = settings.place("contention"), settings.appends
+    progress(f"contention: {settings.tasks} tasks")
+    conflicts = asyncio.run(_tasks(folder / "tasks.db", settings.tasks, appends))
+    tasks = _verdict("tasks", folder / "tasks.db", settings.tasks, appends, conflicts)
+    progress(f"contention: {settings.processes} processes")
+    conflicts = _processes(folder / "processes.db", settings.processes, appends)
+    return [tasks, _verdict("processes", folder / "processes.db", settings.processes, appends, conflicts)]
 
 
 def _verdict(who: str, path: Path, writers: int, appends: int, conflicts: int) -> Measure:
@@ -39,7 +33,7 @@ def _verdict(who: str, path: Path, writers: int, appends: int, conflicts: int) -
     wanted = {_text(writer, number) for writer in range(writers) for number in range(appends)}
     missing, twice = len(wanted - set(texts)), len(texts) - len(set(texts))
     return fact(
-        f"messages of {who}, {appends} appended by each, in the final state",
+        f"messages of {writers} {who}, {appends} appended by each, in the final state",
         f"{len(wanted) - missing} of {len(wanted)}, {twice} twice",
         f"{len(wanted)} of {len(wanted)}, 0 twice",
         note=f"{conflicts:,} conflicts, each tried again",
@@ -50,9 +44,9 @@ def _text(writer: int, number: int) -> str:
     return f"writer {writer}, message {number}"
 
 
-async def _tasks(path: Path, appends: int) -> int:
+async def _tasks(path: Path, tasks: int, appends: int) -> int:
     async with SQLiteCheckpointer(path) as checkpointer:
-        return sum(await asyncio.gather(*(_append(checkpointer, writer, appends) for writer in range(TASKS))))
+        return sum(await asyncio.gather(*(_append(checkpointer, writer, appends) for writer in range(tasks))))
 
 
 async def _append(checkpointer: SQLiteCheckpointer, writer: int, appends: int) -> int:
@@ -73,16 +67,16 @@ async def _append(checkpointer: SQLiteCheckpointer, writer: int, appends: int) -
     return conflicts
 
 
-def _processes(path: Path, appends: int) -> int:
+def _processes(path: Path, processes: int, appends: int) -> int:
     command = [sys.executable, "-m", "benchmarks.contention", str(path)]
     started = [
         subprocess.Popen([*command, str(writer), str(appends)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-        for writer in range(PROCESSES)
+        for writer in range(processes)
     ]
     outputs = [process.communicate()[0] for process in started]
     failed = [process.returncode for process in started if process.returncode]
     if failed:
-        raise RuntimeError(f"{len(failed)} of {PROCESSES} writers failed, with status {failed}")
+        raise RuntimeError(f"{len(failed)} of {processes} writers failed, with status {failed}")
     return sum(map(int, outputs))
 
 

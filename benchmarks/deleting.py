@@ -16,7 +16,6 @@ from holdfast.core.state import AgentState
 from holdfast.memory.backends.sql import text_index
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sqlite import SQLiteCheckpointer, sqlite_tables
-from holdfast.memory.text import analyse
 
 OTHER = "another thread"
 
@@ -85,12 +84,8 @@ def _delete_by_hand(path: Path, t: Tables) -> float:
     (life,) = connection.execute(f"SELECT life FROM {t.threads} WHERE thread_id = ?", (THREAD,)).fetchone()
     begin = time.process_time()
     connection.execute("BEGIN IMMEDIATE")
-    query = f"SELECT id, body FROM {t.entries} WHERE life = ? AND searchable = 1"
-    scope = text_index.scope_token(life)
-    index_rows = [
-        (number, scope, " ".join(set(analyse(text_index.body_text(body)))))
-        for number, body in connection.execute(query, (life,))
-    ]
+    query = f"SELECT id, life, body FROM {t.entries} WHERE life = ? AND searchable = 1"
+    index_rows = text_index._index_rows(connection.execute(query, (life,)))
     removal = t.text.remove(t.words, index_rows)
     connection.executemany(removal.sql, removal.params)
     for table in (t.entries, t.checkpoints, t.writes, t.hidden, t.lives, t.threads):

@@ -119,8 +119,9 @@ def cells(measure: Measure) -> tuple[str, ...]:
     return (measure.what, measure.measured, measure.floor, shown, measure.bound, measure.verdict)
 
 
-def print_table(title: str, measures: Sequence[Measure], stream: TextIO = sys.stdout) -> None:
+def print_table(title: str, measures: Sequence[Measure], stream: TextIO | None = None) -> None:
     """Coloured in a terminal, plain text elsewhere."""
+    stream = stream or sys.stdout
     if stream.isatty():
         _print_rich(title, measures, stream)
     else:
@@ -168,3 +169,21 @@ def write_json(path: Path, conditions: Mapping[str, str], measures: Sequence[Mea
         "measures": [asdict(measure) for measure in measures],
     }
     path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+# ── the results in a document ─────────────────────────────────────────────────────────────────────
+
+_BEGIN, _END = "<!-- results -->", "<!-- end of results -->"
+
+
+def write_markdown(path: Path, preface: str, measures: Sequence[Measure]) -> None:
+    """Put the results into a document, in place of those between its two marks."""
+    before, _, rest = path.read_text(encoding="utf-8").partition(_BEGIN)
+    _, mark, after = rest.partition(_END)
+    if not mark:
+        raise ValueError(f"{path} has no lines {_BEGIN!r} and {_END!r} to put the results between")
+    table = ["| measure | measured | floor | ratio | bound | |", "|---|---:|---:|---:|---|---|"]
+    table += ["| " + " | ".join(cells(measure)) + " |" for measure in measures]
+    notes = [f"- {note}" for note in _notes(measures)]
+    text = "\n".join([_BEGIN, preface, "", *table, "", *notes, _END])
+    path.write_text(before + text + after, encoding="utf-8")

@@ -20,8 +20,12 @@ class Settings:
     turns: int = 1000
     peer_turns: int = 500
     fork_lengths: tuple[int, ...] = (10, 100, 1000, 5000)
+    forks: int = 15
+    generations: int = 40
     threads: int = 10_000
     checkpoints: int = 10
+    tasks: int = 16
+    processes: int = 8
     appends: int = 20
     items: int = 100_000
     queries: int = 50
@@ -36,9 +40,12 @@ class Settings:
             vocabulary=vocabulary,
             turns=150,
             peer_turns=60,
-            fork_lengths=(10, 100, 400),
+            fork_lengths=(10, 100, 200),
+            forks=3,
+            generations=3,
             threads=300,
             checkpoints=5,
+            processes=3,
             appends=4,
             items=3000,
             queries=10,

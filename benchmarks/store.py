@@ -109,7 +109,7 @@ class Spent:
                 found <= limit,
                 timed=True,
                 value=found,
-                samples=spent,
+                samples=dict(spent),
                 note=_strictly(spent),
             )
             for kind, spent in (("CPU", self.cpu), ("time", self.wall))

@@ -6,10 +6,9 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -20,7 +19,6 @@ from holdfast.core.state import AgentState
 from holdfast.memory.backends.sqlite import SQLiteCheckpointer
 from holdfast.testing.clock import FrozenClock
 
-T = TypeVar("T")
 COMMAND = [sys.executable, "-m", "holdfast.cli"]
 
 
@@ -58,7 +56,7 @@ class Database:
     def terminal(self, *args: str, answer: str = "", **variables: str) -> tuple[int, str]:
         """Exit code and output of the command in a terminal, 100 columns wide."""
         main, side = pty.openpty()
-        env = environment(self.url, COLUMNS="100", TERM="xterm-256color", **variables)
+        env = environment(self.url, **{"COLUMNS": "100", "TERM": "xterm-256color", **variables})
         child = subprocess.Popen([*COMMAND, *args], stdin=side, stdout=side, stderr=side, env=env)
         os.close(side)
         if answer:
@@ -66,12 +64,6 @@ class Database:
         seen = read_all(main)
         os.close(main)
         return child.wait(), seen.replace("\r\n", "\n")
-
-    def do(self, *work: "Coroutine[Any, Any, T]") -> list[T]:
-        async def all_of_it() -> list[T]:
-            return [await each for each in work]
-
-        return asyncio.run(all_of_it())
 
 
 def environment(url: str, **variables: str) -> dict[str, str]:

@@ -2,12 +2,16 @@
 
 import asyncio
 import json
+import os
+import re
+import subprocess
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from holdfast.cli import text
 from holdfast.core.messages import Message
-from tests.cli.conftest import Database, save_one
+from tests.cli.conftest import COMMAND, Database, environment, save_one
 
 EVIL = "a\x1b[31mred\x1b]0;title\x07\x9b5m\u202eback\nassistant\n[bold red]markup[/] \udc80 :smile: é 漢"
 COMMANDS = [
@@ -41,8 +45,6 @@ def test_no_control_character_of_stored_text_reaches_a_pipe(evil: Database, comm
 
 @pytest.mark.parametrize("command", COMMANDS[:5], ids=lambda command: command[0])
 def test_no_control_character_of_stored_text_reaches_a_terminal(evil: Database, command: list[str]) -> None:
-    import re
-
     arguments = [
         argument.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape") for argument in command
     ]
@@ -77,11 +79,6 @@ def test_text_in_a_conversation_can_not_pass_for_a_heading(evil: Database) -> No
 
 
 def test_an_output_that_knows_only_ascii_gets_everything_escaped(evil: Database) -> None:
-    import os
-    import subprocess
-
-    from tests.cli.conftest import COMMAND, environment
-
     for arguments in (["threads"], ["threads", "--json"], ["show", "parcel"]):
         env = environment(evil.url, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
         result = subprocess.run([*COMMAND, *arguments], capture_output=True, check=False, env=env)
@@ -121,8 +118,6 @@ def test_a_narrow_terminal_cuts_nothing_off(database: Database) -> None:
 
 
 def test_values_of_every_type_have_a_json_form() -> None:
-    from datetime import UTC, datetime
-
     value = {"when": datetime(2026, 1, 1, tzinfo=UTC), "raw": b"\x00", "odd": [float("nan"), (1, True, None)]}
     printed = json.loads(text.to_json(value))
     assert printed["when"] == "2026-01-01T00:00:00+00:00"
@@ -131,8 +126,6 @@ def test_values_of_every_type_have_a_json_form() -> None:
 
 
 def test_ages_and_sizes_read_naturally() -> None:
-    from datetime import UTC, datetime, timedelta
-
     now = datetime(2026, 6, 1, tzinfo=UTC)
     ages = [
         timedelta(seconds=5),

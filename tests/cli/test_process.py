@@ -144,22 +144,25 @@ def test_ctrl_c_at_a_question_is_exit_code_130_and_deletes_nothing(database: Dat
     assert database.run("show", "parcel").exit_code == 0
 
 
-def test_ctrl_c_while_stdin_is_awaited_is_exit_code_130(database: Database) -> None:
+def test_ctrl_c_while_stdin_is_awaited_is_exit_code_130_and_keeps_what_was_complete(
+    database: Database, nowhere: Database
+) -> None:
+    unfinished = database.run("export").stdout.rpartition('{"end":"export"')[0]
     with subprocess.Popen(
         [*COMMAND, "import", "-"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=environment(database.url),
+        env=environment(nowhere.url),
     ) as child:
         assert child.stdin is not None
-        exported = database.run("export", "--user", "user-1").stdout
-        child.stdin.write(exported.replace("parcel", "arrived").encode().rpartition(b'{"end":"export"')[0])
+        child.stdin.write(unfinished.encode())
         child.stdin.flush()
-        while len(database.lines("threads")) < 3:  # it has read what there is, and waits for more
+        while nowhere.run("show", "parcel").exit_code != 0:  # it reads what there is, then waits for more
             assert child.poll() is None
         child.send_signal(signal.SIGINT)
         assert child.wait(timeout=60) == 130
+    assert len(nowhere.lines("threads")) == 2
 
 
 def test_without_the_extra_the_command_says_what_to_install(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def open_in_memory(**options: Any) -> BaseStore:
 @settings(max_examples=200)
 @given(steps=store_steps(), metric=st.sampled_from(list(Metric)))
 def test_sqlite_does_what_the_reference_does(steps: list[StoreStep], metric: Metric) -> None:
-    asyncio.run(compare_stores(open_reference, open_in_memory, steps, distance_metric=metric, every=6))
+    asyncio.run(compare_stores(open_reference, open_in_memory, steps, distance_metric=metric, every=16))
 
 
 @settings(max_examples=12)  # each starts threads and writes a file: slow
@@ -39,4 +39,4 @@ def test_a_file_that_is_opened_again_shows_the_same(steps: list[StoreStep], cach
         def open_file(**options: Any) -> BaseStore:
             return SQLiteStore(path, durability="normal", vector_cache_bytes=cache, **options)
 
-        asyncio.run(compare_stores(open_reference, open_file, steps, reopen=True, every=6))
+        asyncio.run(compare_stores(open_reference, open_file, steps, reopen=True, every=16))

@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.memory.backends.sqlite_store import SQLiteStore, SQLiteSyncStore
 from holdfast.memory.store import BaseStore, StoreCapabilities
+from holdfast.testing.store_cases.nearness import NearnessCases
 from holdfast.testing.store_suite import OpenStore, StoreSuite
 from tests.memory.facing_store import BlockingStoreFace
 
@@ -38,7 +39,7 @@ class TestSQLiteStoreInMemory(StoreSuite):
         return lambda **options: SQLiteStore(**given(options))
 
 
-class TestSQLiteStoreWithoutCache(StoreSuite):
+class TestSQLiteStoreWithoutCache(NearnessCases):
     """Vectors are streamed from the file for each search."""
 
     required = ALL

@@ -3,11 +3,11 @@
 import json
 import sqlite3
 from collections.abc import Iterator
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
+from zlib import crc32
 
-from holdfast.memory.backends.sql.text_index import body_text
+from holdfast.memory.backends.sql.text_index import line_text
 from holdfast.memory.text import analyse
 
 
@@ -47,6 +47,24 @@ class _Thread(NamedTuple):
         return next(life for life, first, last in self.spans if first <= seq <= last)
 
 
+class _Entry(NamedTuple):
+    id: int
+    life: bytes
+    log: int
+    pos: int
+    size: int
+    searchable: int
+    seal: int
+    body: str
+
+    @property
+    def place(self) -> str:
+        return f"entry {(self.life.hex(), self.log, self.pos)}"
+
+    def words(self) -> set[str]:
+        return {word.replace("'", "_") for line in self.body.split("\n") for word in analyse(line_text(line))}
+
+
 class _Rows:
     def __init__(self, connection: sqlite3.Connection, prefix: str) -> None:
         def all_of(table: str, columns: str) -> list[Any]:
@@ -55,12 +73,16 @@ class _Rows:
         self._connection = connection
         self._words = f"{prefix}_words"
         self.meta = dict(all_of("meta", "name, value"))
-        self.threads = [_thread(row) for row in all_of("threads", "thread_id, life, head_seq, next_seq, lineage")]
+        self.threads = [
+            _thread(row) for row in all_of("threads", "thread_id, life, head_seq, next_seq, lineage")
+        ]
         self.lives = {life for (life,) in all_of("lives", "life")}
         self.forks = all_of("forks", "base, life, upto")
         self.hidden = set(all_of("hidden", "life, seq"))
-        self.checkpoints = {(life, seq): text for life, seq, text in all_of("checkpoints", "life, seq, lists")}
-        self.entries = {row[:3]: row[3:] for row in all_of("entries", "life, log, pos, id, searchable, digest, body")}
+        self.checkpoints = {
+            (life, seq): text for life, seq, text in all_of("checkpoints", "life, seq, lists")
+        }
+        self.entries = [_Entry(*row) for row in all_of("entries", ", ".join(_Entry._fields))]
         self.writes = set(all_of("writes", "life, seq"))
 
     def complaints(self) -> Iterator[str]:
@@ -111,40 +133,46 @@ class _Rows:
                 yield f"checkpoint {(life.hex(), seq)} is shown by no thread and read by no fork"
 
     def _lists(self) -> Iterator[str]:
+        stored: set[tuple[bytes, int, int]] = set()
+        for entry in self.entries:
+            places = {(entry.life, entry.log, entry.pos + line) for line in range(entry.size)}
+            if (
+                entry.seal != crc32(entry.body.encode(), entry.pos)
+                or entry.size != entry.body.count("\n") + 1
+            ):
+                yield f"{entry.place} is not what its seal and size say"
+            if stored & places:
+                yield f"{entry.place} is stored twice"
+            stored |= places
         needed: dict[tuple[bytes, int], int] = {}
         for (life, seq), text in self.checkpoints.items():
-            for name, (digest, *path) in json.loads(text).items():
-                start, chain = 0, b""
+            for name, path in json.loads(text).items():
+                start = 0
                 for part in path:
                     owner = life if len(part) == 2 else bytes.fromhex(part[0])
                     log, end = part[-2:]
                     if owner == life:
                         needed[life, log] = max(needed.get((life, log), 0), end)
-                    for position in range(start, end):
-                        entry = self.entries.get((owner, log, position))
-                        if entry is None:
-                            yield f"{name} of checkpoint {(life.hex(), seq)}: entry {position} of log {log} is missing"
-                            continue
-                        chain = blake2b(chain + entry[3].encode(), digest_size=16).digest()
-                        if chain != entry[2]:
-                            yield f"{name} of checkpoint {(life.hex(), seq)}: entry {position} has another digest"
+                    missing = {(owner, log, position) for position in range(start, end)} - stored
+                    if missing or end <= start:
+                        yield f"{name} of checkpoint {(life.hex(), seq)}: log {log} up to {end} is not all there"
                     start = end
-                if chain.hex() != digest:
-                    yield f"{name} of checkpoint {(life.hex(), seq)} has another digest"
-        for life, log, position in self.entries:
-            if position >= needed.get((life, log), 0):
-                yield f"entry {(life.hex(), log, position)} is in no checkpoint of its life"
+        for entry in self.entries:
+            if entry.pos >= needed.get((entry.life, entry.log), 0):
+                yield f"{entry.place} is in no checkpoint of its life"
 
     def _text_index(self) -> Iterator[str]:
         watermark = int(self.meta.get("text:watermark", 0))
         indexed: dict[int, set[str]] = {}
-        self._connection.execute(f"CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab(main, {self._words}, instance)")
+        self._connection.execute(
+            f"CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab(main, {self._words}, instance)"
+        )
         for term, number in self._connection.execute("SELECT term, doc FROM temp.vocabulary"):
             indexed.setdefault(number, set()).add(term)
         wanted = {
-            number: {f"__{life[:6].hex()}", *(word.replace("'", "_") for word in analyse(body_text(body)))}
-            for (life, _, _), (number, searchable, _, body) in self.entries.items()
-            if searchable and number <= watermark
+            entry.id: {f"__{entry.life[:6].hex()}", *entry.words()}
+            for entry in self.entries
+            if entry.searchable and entry.id <= watermark
         }
         for number in indexed.keys() | wanted.keys():
             if indexed.get(number) != wanted.get(number):

@@ -15,9 +15,14 @@ from holdfast.core.state import AgentState
 from holdfast.errors import Conflict, HoldfastError
 from holdfast.memory.backends.sqlite import SQLiteCheckpointer, SQLiteSyncCheckpointer
 from holdfast.memory.backends.sqlite_engine import SqliteEngine
+from holdfast.memory.backends.sqlite_store import SQLiteSyncStore
+from holdfast.memory.records import DeleteOp, PutOp
 from holdfast.memory.sync import SyncCheckpointer
 from holdfast.testing.clock import FrozenClock
 from holdfast.testing.faults import StatementCounter, WatchedEngine, WatchedThreadedEngine, die
+
+with contextlib.suppress(ImportError):
+    import numpy as _numpy  # noqa: F401 (before the first fork: it takes longer than all that a child does)
 
 Report = Callable[[str], None]
 
@@ -44,7 +49,8 @@ class _Journal:
 
     def __init__(self, report: Report, die_at: Sequence[Any] | None) -> None:
         self._report = report
-        self._save, self._point = die_at or (0, None)
+        self._save: int = die_at[0] if die_at else 0
+        self._point: int | str | None = die_at[1] if die_at else None
         self._saves = self._events = 0
 
     def begin(self) -> None:
@@ -196,6 +202,63 @@ def first_open(report: Report, path: str, *, die_before: int) -> None:
     report("done")
 
 
+# ── a store ───────────────────────────────────────────────────────────────────────────────────────
+
+HERE, BELOW = ("user", "facts"), ("user", "facts", "old")
+
+
+def open_store(path: str | Path, engine: SqliteEngine | None = None) -> SQLiteSyncStore:
+    """A store with vectors of two dimensions, at a fixed time."""
+    return SQLiteSyncStore(path, dimension=2, clock=FrozenClock(START), engine=engine)
+
+
+def prepare_store(report: Report, path: str) -> None:
+    """A file with items that have words, vectors, metadata and an end of life, in three namespaces."""
+    with open_store(path) as store:
+        for number in range(6):
+            store.put_with_embedding(
+                HERE,
+                f"k{number}",
+                f"apple pear {number}",
+                [1.0, number / 8],
+                {"group": "g", "ordinal": number},
+            )
+        store.put(HERE, "plain", {"note": "apple tart"}, ttl=60)
+        store.put(BELOW, "k", "apple cake")
+        store.put(("other",), "k", "apple pie")
+    report("done")
+
+
+STORE_OPERATIONS: dict[str, Callable[[SQLiteSyncStore], Any]] = {
+    "put": lambda store: store.put(HERE, "new", "plum jam"),
+    "put of the first item of a namespace": lambda store: store.put(("new",), "k", "plum jam"),
+    "put over an item": lambda store: store.put(HERE, "k1", "plum jam"),
+    "put with an embedding": lambda store: store.put_with_embedding(HERE, "k2", "plum", [0.0, 1.0]),
+    "put_batch": lambda store: store.put_batch([(HERE, f"b{n}", f"plum {n}", {}) for n in range(4)]),
+    "batch": lambda store: store.batch(
+        [PutOp(HERE, "new", "plum"), DeleteOp(HERE, "k3"), DeleteOp(BELOW, "k")]
+    ),
+    "delete": lambda store: store.delete(HERE, "k4"),
+    "clear_namespace": lambda store: store.clear_namespace(HERE, prefix=True),
+}
+
+
+def operate_store(report: Report, path: str, *, operation: str, die_before: int) -> None:
+    """One operation on a prepared store; die just before its statement with that number."""
+    watching = [False]
+    counter = StatementCounter(die_before)
+
+    def watch(sql: str) -> None:
+        if watching[0]:
+            counter(sql)
+
+    store = open_store(path, WatchedEngine(path, watcher=watch))
+    store.exists(HERE, "k0")
+    watching[0] = True
+    STORE_OPERATIONS[operation](store)
+    report("done")
+
+
 # ── many at once ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -206,7 +269,9 @@ def retrying(report: Report, path: str, *, name: str, messages: int) -> None:
         for number in range(messages):
             while True:
                 found = twin.get("shared")
-                state, parent = (state_of(0), None) if found is None else (found.state, found.info.checkpoint_id)
+                state, parent = (
+                    (state_of(0), None) if found is None else (found.state, found.info.checkpoint_id)
+                )
                 with contextlib.suppress(Conflict):
                     twin.save(state.with_message(Message.user(f"{name} {number}")), "shared", parent=parent)
                     break
@@ -317,4 +382,18 @@ def fork_and_close(report: Report, path: str) -> None:
         found = shared._call("get", "shared")
         assert found is not None
         shared.close()
+    report("done")
+
+
+def fill_store(report: Report, path: str, *, name: str, items: int) -> None:
+    """Put items, and count them all in one item that others count in as well."""
+    with open_store(path) as store:
+        for number in range(items):
+            store.put(HERE, f"{name} {number}", f"item of {name}")
+            while True:
+                found = store.get_item(("count",), "items")
+                version, count = (0, 0) if found is None else (found.version, found.value)
+                with contextlib.suppress(Conflict):
+                    store.put(("count",), "items", count + 1, expected_version=version)
+                    break
     report("done")

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import random
 import threading
 from collections import Counter
@@ -69,7 +68,9 @@ def test_sixteen_tasks_that_append_to_one_thread_lose_no_message(tmp_path: Path)
     assert_sound(path)
 
 
-def test_eight_processes_that_append_to_one_thread_lose_no_message(children: Children, tmp_path: Path) -> None:
+def test_eight_processes_that_append_to_one_thread_lose_no_message(
+    children: Children, tmp_path: Path
+) -> None:
     path = tmp_path / "processes.db"
     outcomes = children.run_all(
         "retrying", [{"path": str(path), "name": f"writer {number}", "messages": 20} for number in range(8)]
@@ -163,26 +164,45 @@ def test_threads_do_everything_at_once_and_leave_a_sound_file(tmp_path: Path) ->
 def test_closing_while_threads_save_either_saves_or_says_closed(tmp_path: Path) -> None:
     path = tmp_path / "closing.db"
     for number in range(10):
+        thread_id = f"t{number}"
         twin = SQLiteSyncCheckpointer(path, durability="normal")
         twin.exists("t")
-        saved: list[str] = []
         begun = threading.Barrier(4)
-
-        def work(twin: SyncCheckpointer = twin, saved: list[str] = saved, begun: threading.Barrier = begun) -> None:
-            begun.wait()
-            with contextlib.suppress(Closed):
-                for _ in range(20):
-                    saved.append(twin.save(AgentState(), f"t{number}"))
-
         with ThreadPoolExecutor(3) as pool:
-            running = [pool.submit(work) for _ in range(3)]
+            running = [pool.submit(_save_until_closed, twin, thread_id, begun) for _ in range(3)]
             begun.wait()
             twin.close()
-            for future in running:
-                future.result()
-        assert sorted(os.listdir(tmp_path)) == ["closing.db"], "a connection was left open"
+            saved = [checkpoint_id for future in running for checkpoint_id in future.result()]
+        assert [file.name for file in tmp_path.iterdir()] == ["closing.db"], "a connection was left open"
         with SQLiteSyncCheckpointer(path) as other:
-            assert sorted(other.list_checkpoints(f"t{number}", 100)) == sorted(saved)
+            assert sorted(other.list_checkpoints(thread_id, 100)) == sorted(saved)
+
+
+def _save_until_closed(twin: SyncCheckpointer, thread_id: str, begun: threading.Barrier) -> list[str]:
+    saved: list[str] = []
+    begun.wait()
+    with contextlib.suppress(Closed):
+        while len(saved) < 20:
+            saved.append(twin.save(AgentState(), thread_id))
+    return saved
+
+
+def test_a_writer_whose_head_was_left_and_came_back_does_not_write_over_what_a_fork_reads(
+    tmp_path: Path,
+) -> None:
+    """Another process appended, forked, and deleted what it had appended: the head is ours, the log's end is not."""
+    path = tmp_path / "back.db"
+    with SQLiteSyncCheckpointer(path) as ours, SQLiteSyncCheckpointer(path) as theirs:
+        ours.save(state_of(2), "t")
+        head = ours.save(state_of(4), "t")
+        gone = theirs.save(state_of(6), "t")
+        theirs.fork("t", None, "fork")
+        theirs.delete("t", gone)
+        longer = state_of(4).with_messages(state_of(5, "other").messages)
+        ours.save(longer, "t", parent=head)
+        assert theirs.load("t") == longer
+        assert ours.load("fork") == state_of(6)
+    assert_sound(path)
 
 
 # ── forked processes ──────────────────────────────────────────────────────────────────────────────

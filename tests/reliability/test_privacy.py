@@ -11,21 +11,24 @@ from holdfast.core.state import AgentState
 from holdfast.memory.backends.sqlite import SQLiteCheckpointer, SQLiteSyncCheckpointer
 from holdfast.memory.sync import SyncCheckpointer
 
+# Words without a common beginning: an index may leave out what a word shares with the one before it.
 SECRETS = {
-    "content": "zyzzyvacontent",
-    "argument": "zyzzyvaargument",
-    "state's metadata": "zyzzyvastate",
-    "checkpoint's metadata": "zyzzyvacheckpoint",
-    "pending write": "zyzzyvawrite",
-    "thread": "zyzzyvathread",
-    "error": "zyzzyvaerror",
+    "content": "zyzzyvakrk",
+    "argument": "kwyjibobrk",
+    "state's metadata": "xochipilk",
+    "checkpoint's metadata": "qanatvizhk",
+    "pending write": "vrtkolobk",
+    "thread": "jbrzqwkol",
+    "error": "fnordplugk",
 }
 
 
 def _left(path: Path) -> dict[str, int]:
     """Secrets that are still in a file of the folder. Stems are shorter than the words that they stand for."""
     data = b"".join(file.read_bytes() for file in path.parent.iterdir())
-    return {what: data.count(word[:-1].encode()) for what, word in SECRETS.items() if word[:-1].encode() in data}
+    return {
+        what: data.count(word[:-1].encode()) for what, word in SECRETS.items() if word[:-1].encode() in data
+    }
 
 
 def _words(dice: random.Random) -> str:
@@ -44,7 +47,9 @@ def _fill(twin: SyncCheckpointer) -> None:
     dice = random.Random(5)
     tenant = twin.scoped("tenant")
     for number in range(8):
-        twin.save(AgentState().with_messages(Message.user(_words(dice)) for _ in range(10)), f"other {number}")
+        twin.save(
+            AgentState().with_messages(Message.user(_words(dice)) for _ in range(10)), f"other {number}"
+        )
         thread = f"{SECRETS['thread']} {number}"
         head = tenant.save(_secret_state(dice), thread, metadata={"secret": SECRETS["checkpoint's metadata"]})
         tenant.put_writes(thread, head, "task", [("channel", SECRETS["pending write"])])

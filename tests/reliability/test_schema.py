@@ -40,10 +40,10 @@ def test_a_database_of_a_newer_version_is_refused_and_not_changed(tmp_path: Path
     before = hashlib.sha256(path.read_bytes()).hexdigest()
     with SQLiteSyncCheckpointer(path) as twin:
         for call in (lambda: twin.load("t"), lambda: twin.save(AgentState(), "t"), lambda: twin.delete("t")):
-            with pytest.raises(SchemaMismatch, match="version 99.*newer Holdfast"):
+            with pytest.raises(SchemaMismatch, match=r"version 99.*newer Holdfast"):
                 call()
     assert hashlib.sha256(path.read_bytes()).hexdigest() == before
-    assert os.listdir(tmp_path) == ["newer.db"]
+    assert [file.name for file in tmp_path.iterdir()] == ["newer.db"]
 
 
 def test_a_newer_version_with_other_tables_is_refused_too(tmp_path: Path) -> None:
@@ -53,10 +53,15 @@ def test_a_newer_version_with_other_tables_is_refused_too(tmp_path: Path) -> Non
         "CREATE TABLE holdfast_meta (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL);"
         "INSERT INTO holdfast_meta VALUES ('schema:checkpoints', '2')",
     )
-    with SQLiteSyncCheckpointer(path) as twin, pytest.raises(SchemaMismatch, match="version 2.*newer Holdfast"):
+    with (
+        SQLiteSyncCheckpointer(path) as twin,
+        pytest.raises(SchemaMismatch, match=r"version 2.*newer Holdfast"),
+    ):
         twin.load("t")
     connection = sqlite3.connect(path)
-    assert connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall() == [("holdfast_meta",)]
+    assert connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall() == [
+        ("holdfast_meta",)
+    ]
     connection.close()
 
 
@@ -71,15 +76,15 @@ def test_eight_processes_that_open_a_new_file_at_once_all_save(children: Childre
             for number, outcome in enumerate(outcomes):
                 assert twin.list_checkpoints(f"thread {number}") == outcome.acknowledged
         connection = sqlite3.connect(path)
-        versions = connection.execute("SELECT value FROM holdfast_meta WHERE name = 'schema:checkpoints'").fetchall()
+        versions = connection.execute(
+            "SELECT value FROM holdfast_meta WHERE name = 'schema:checkpoints'"
+        ).fetchall()
         connection.close()
         assert len(versions) == 1
         assert_sound(path)
 
 
-@pytest.mark.parametrize(
-    "table", "threads lives forks hidden checkpoints entries writes words meta".split()
-)
+@pytest.mark.parametrize("table", "threads lives forks hidden checkpoints entries writes words meta".split())
 def test_a_table_that_was_dropped_by_hand_is_created_again(table: str, tmp_path: Path) -> None:
     path = tmp_path / "dropped.db"
     _saved(path)
@@ -158,9 +163,9 @@ def _tables(path: Path) -> set[str]:
 
 
 def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
-    with SQLiteSyncCheckpointer(tmp_path / "no" / "where.db") as twin:
-        with pytest.raises(Unavailable, match="folder .*no does not exist"):
-            twin.load("t")
+    missing = pytest.raises(Unavailable, match=r"folder .*no does not exist")
+    with SQLiteSyncCheckpointer(tmp_path / "no" / "where.db") as twin, missing:
+        twin.load("t")
 
 
 def test_a_folder_in_place_of_the_file_is_unavailable(tmp_path: Path) -> None:
@@ -182,7 +187,9 @@ needs_root = pytest.mark.skipif(
 
 
 @needs_root
-def test_a_file_that_may_only_be_read_is_read_and_a_save_says_why_not(public_folder: Path, children: Children) -> None:
+def test_a_file_that_may_only_be_read_is_read_and_a_save_says_why_not(
+    public_folder: Path, children: Children
+) -> None:
     path = public_folder / "readonly.db"
     _saved(path)
     path.chmod(0o444)

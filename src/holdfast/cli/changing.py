@@ -1,5 +1,6 @@
 """`fork`, `rm` and `vacuum`: what changes the database."""
 
+import math
 import sys
 from datetime import timedelta
 
@@ -83,6 +84,8 @@ async def vacuum(
     if older_than_days is None and (keep_last is None or stale_threads):
         needed = "--older-than-days" if stale_threads else "--older-than-days or --keep-last"
         raise Failure(f"vacuum needs {needed}: nothing else says what may go", USAGE)
+    if older_than_days is not None and not math.isfinite(older_than_days):
+        raise Failure(f"--older-than-days must be a finite number, got {older_than_days}", USAGE)
     if not dry_run and not yes:
         _require_somebody()
         plan = await _prune(session, older_than_days, keep_last, stale_threads, dry_run=True)

@@ -74,11 +74,12 @@ def _written(target: str) -> Iterator[IO[str]]:
     if target == "-":
         yield sys.stdout
         return
-    path = Path(target).resolve()
+    path = Path(target)
     if path.exists() and not path.is_file():  # a device or a pipe: nothing to replace
         with _opened(path, "wb", target) as stream:
             yield stream
         return
+    path = path.resolve()  # a link stays a link
     part = path.with_name(f".{path.name[:100]}.{new_id()}.part")
     try:
         with _opened(part, "xb", target) as stream:
@@ -139,10 +140,10 @@ async def import_(session: Session, source: str, on_conflict: Literal["error", "
 
 
 @contextmanager
-def _read(source: str) -> Iterator[tuple[IO[bytes], int | None]]:
+def _read(source: str) -> Iterator[tuple[io.BufferedReader, int | None]]:
     """A file and its size, which for stdin nobody knows."""
     if source == "-":
-        yield sys.stdin.buffer, None
+        yield cast(io.BufferedReader, sys.stdin.buffer), None
         return
     with Path(source).open("rb") as raw:
         yield raw, os.fstat(raw.fileno()).st_size
@@ -151,20 +152,20 @@ def _read(source: str) -> Iterator[tuple[IO[bytes], int | None]]:
 class _Counted(io.RawIOBase):
     """Bytes as they are read, and the bar told of them."""
 
-    def __init__(self, raw: IO[bytes], advance: Advance) -> None:
+    def __init__(self, raw: io.BufferedReader, advance: Advance) -> None:
         self._raw, self._advance = raw, advance
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: "memoryview | bytearray") -> int:  # type: ignore[override]  # narrower than a Buffer
-        data = self._raw.read(len(buffer))
+        data = self._raw.read1(len(buffer))  # what there is: a pipe may take its time
         buffer[: len(data)] = data
         self._advance(len(data))
         return len(data)
 
 
-def _lines(raw: IO[bytes], advance: Advance) -> Iterator[str]:
+def _lines(raw: io.BufferedReader, advance: Advance) -> Iterator[str]:
     """Text lines of a file that may be compressed: its first bytes say so, not its name."""
     buffered = io.BufferedReader(_Counted(raw, advance), 1 << 16)
     packed = buffered.peek(2)[:2] == _GZIP_MAGIC

@@ -10,6 +10,7 @@ from typing import Literal
 
 from holdfast.core import codec
 from holdfast.core.clock import from_us
+from holdfast.core.errors import Corrupt
 from holdfast.core.errors import Conflict
 from holdfast.memory.filters import Filter
 from holdfast.memory.records import SearchHit, StoreItem, TextCandidate, TextCandidates
@@ -32,11 +33,14 @@ class StoredItem:
 
     def decode(self) -> StoreItem:
         place = f"{self.namespace!r} {self.key!r}"
+        metadata = codec.loads(self.metadata, place=f"metadata of {place}")
+        if not isinstance(metadata, dict):
+            raise Corrupt(f"metadata of {place} is not an object", place=f"metadata of {place}")
         return StoreItem(
             namespace=self.namespace,
             key=self.key,
             value=codec.loads(self.value, place=f"value of {place}"),
-            metadata=codec.loads(self.metadata, place=f"metadata of {place}"),
+            metadata=metadata,
             created_at=from_us(self.created_us),
             updated_at=from_us(self.updated_us),
             version=self.version,

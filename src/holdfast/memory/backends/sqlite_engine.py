@@ -256,10 +256,11 @@ _inherited: list[Any] = []
 
 
 def _transact(connection: sqlite3.Connection, plan: Plan[T], begin: str) -> T:
-    connection.execute(begin)
+    cursor = connection.cursor()
+    cursor.execute(begin)
     try:
-        value = _send(connection, plan)
-        connection.execute("COMMIT")
+        value = _send(cursor, plan)
+        cursor.execute("COMMIT")
     except BaseException:
         # A failed COMMIT or a full disk may have ended the transaction already.
         if connection.in_transaction:
@@ -268,23 +269,26 @@ def _transact(connection: sqlite3.Connection, plan: Plan[T], begin: str) -> T:
     return value
 
 
-def _send(connection: sqlite3.Connection, plan: Plan[T]) -> T:
+def _send(cursor: sqlite3.Cursor, plan: Plan[T]) -> T:
     try:
         batch = next(plan)
         while True:
-            batch = plan.send(_run_batch(connection, batch))
+            batch = plan.send(_run_batch(cursor, batch))
     except StopIteration as stop:
         value: T = stop.value
         return value
 
 
-def _run_batch(connection: sqlite3.Connection, batch: list[Statement]) -> list[Any]:
+def _run_batch(cursor: sqlite3.Cursor, batch: Sequence[Statement]) -> list[Any]:
     results: list[Any] = []
     for kind, sql, params, is_guard in batch:
         if kind == "rows":
-            results.append(_fetch(connection, sql, params))
+            try:
+                results.append(cursor.execute(sql, params).fetchall())
+            except sqlite3.OperationalError as error:
+                results.append(_fetch_damaged(cursor, sql, params, error))
             continue
-        run = connection.executemany if kind == "many" else connection.execute
+        run = cursor.executemany if kind == "many" else cursor.execute
         changed = run(sql, params).rowcount
         results.append(changed)
         if is_guard and not changed:
@@ -292,18 +296,17 @@ def _run_batch(connection: sqlite3.Connection, batch: list[Statement]) -> list[A
     return results
 
 
-def _fetch(connection: sqlite3.Connection, sql: str, params: Sequence[Any]) -> list[Any]:
+def _fetch_damaged(
+    cursor: sqlite3.Cursor, sql: str, params: Sequence[Any], error: sqlite3.OperationalError
+) -> list[Any]:
+    """Rows with a text that is not UTF-8, which comes as bytes: whoever reads the row knows its place, and reports it."""
+    if not str(error).startswith("Could not decode to UTF-8"):
+        raise error
+    cursor.connection.text_factory = _text_or_bytes
     try:
-        return connection.execute(sql, params).fetchall()
-    except sqlite3.OperationalError as error:
-        if not str(error).startswith("Could not decode to UTF-8"):
-            raise
-    # A damaged text is handed out as bytes: whoever reads that row knows its place, and reports it.
-    connection.text_factory = _text_or_bytes
-    try:
-        return connection.execute(sql, params).fetchall()
+        return cursor.execute(sql, params).fetchall()
     finally:
-        connection.text_factory = str
+        cursor.connection.text_factory = str
 
 
 def _text_or_bytes(data: bytes) -> str | bytes:
@@ -311,6 +314,20 @@ def _text_or_bytes(data: bytes) -> str | bytes:
         return data.decode()
     except UnicodeDecodeError:
         return data
+
+
+def _fetch(cursor: sqlite3.Cursor, sql: str, params: Sequence[Any]) -> list[Any]:
+    try:
+        return cursor.execute(sql, params).fetchall()
+    except sqlite3.OperationalError as error:
+        if not str(error).startswith("Could not decode to UTF-8"):
+            raise
+    # A damaged text is handed out as bytes: whoever reads that row knows its place, and reports it.
+    cursor.connection.text_factory = _text_or_bytes
+    try:
+        return cursor.execute(sql, params).fetchall()
+    finally:
+        cursor.connection.text_factory = str
 
 
 def _translated(error: sqlite3.Error, path: str) -> HoldfastError:

@@ -68,6 +68,7 @@ class SqlCheckpointer(BaseCheckpointer):
         saved = await self._engine.write(plan)
         if saved.head is not None:
             self._heads.remember(key, saved.head)
+            self._heads.note_saved(key)
             self._note_unindexed(saved.entries)
         return saved.checkpoint_id
 

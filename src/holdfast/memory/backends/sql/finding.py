@@ -23,7 +23,7 @@ from holdfast.memory.log import load_lists, path_spans
 from holdfast.memory.paging import RecencyCursor
 from holdfast.memory.ranking import bm25
 from holdfast.memory.records import CheckpointInfo, Page
-from holdfast.memory.text import analyse, snippet
+from holdfast.memory.text import snippet
 
 _THREADS_A_QUERY = 500
 _CHECKPOINTS_A_QUERY = 200
@@ -194,12 +194,13 @@ def _messages(t: Tables, numbers: Sequence[int]) -> Plan[list[_Match]]:
 
 
 def _lines(life: bytes, log: int, position: int, seq: int, body: str) -> list[_Match]:
-    return [_Match(life, log, position + index, seq, line) for index, line in enumerate(body.split("\n"))]
+    lines = text_index.lines_of(body)
+    return [_Match(life, log, position + index, seq, line) for index, line in enumerate(lines)]
 
 
 def _ranked(messages: Sequence[_Match], found: text_index.Matches) -> list[tuple[float, _Match]]:
     """Those that have a term, by BM25, with the lengths of the messages at hand for those of all."""
-    frequencies = [Counter(analyse(text_index.line_text(message.line))) for message in messages]
+    frequencies = [Counter(text_index.words_of(message.line)) for message in messages]
     lengths = [frequency.total() for frequency in frequencies]
     average = sum(lengths) / max(1, len(lengths))
     scores = [

@@ -31,6 +31,7 @@ class Heads:
 
     def __init__(self) -> None:
         self._known: OrderedDict[ThreadKey, KnownHead] = OrderedDict()
+        self._newest: dict[tuple[str, str], ThreadKey] = {}
         self._lock = threading.Lock()
 
     def get(self, key: ThreadKey) -> KnownHead | None:
@@ -42,6 +43,16 @@ class Heads:
             self._known.move_to_end(key)
             if len(self._known) > _MOST:
                 self._known.popitem(last=False)
+
+    def note_saved(self, key: ThreadKey) -> None:
+        """This process saved that thread last in its scope."""
+        self._newest[key[0], key[1]] = key
+        if len(self._newest) > _MOST:
+            self._newest.clear()
+
+    def likely_newest(self, key: ThreadKey) -> bool:
+        """Whether the thread is, for all that this process knows, the one of its scope that was saved last."""
+        return self._newest.get((key[0], key[1])) == key
 
     def forget(self, key: ThreadKey) -> None:
         with self._lock:

@@ -10,16 +10,15 @@ from holdfast.memory.backends.sql.items_rows import (
     key_of,
     lists,
     namespace_of,
+    narrowed,
     passes,
     stored_item,
 )
 from holdfast.memory.backends.sql.items_schema import ItemTables
-from holdfast.memory.backends.sql.items_writing import GROUP
 from holdfast.memory.backends.sql.plan import Plan, Row, fetch, rows
 from holdfast.memory.encoding import encode_id
 from holdfast.memory.namespaces import below
 from holdfast.memory.store_requests import Namespace, ScanRequest, StoredItem
-from holdfast.memory.validate import MAX_ID_CHARACTERS
 
 _LEAST_PORTION = 64
 _BARE_COLUMNS = COLUMNS.replace("value, metadata", "'', ''")
@@ -67,7 +66,7 @@ _Portion = Callable[[Row | None, int], Plan[list[Row]]]
 def _by_key(t: ItemTables, request: ScanRequest) -> _Portion:
     low, high = below(key_of(request.namespace))
     start = None if request.after is None else (key_of(request.after[0]), encode_id(request.after[1]))
-    columns, extra, params = _narrowed(request)
+    columns, (extra, params) = _columns(request), narrowed(request.filter)
 
     def select(condition: str, bounds: tuple[str, ...], limit: int) -> Plan[list[Row]]:
         return fetch(
@@ -94,7 +93,7 @@ def _by_version(t: ItemTables, request: ScanRequest) -> _Portion:
     newest = request.order == "newest"
     sign, direction = ("<", "DESC") if newest else (">", "ASC")
     condition, bounds = in_namespace(request.namespace, request.prefix)
-    columns, extra, params = _narrowed(request)
+    columns, (extra, params) = _columns(request), narrowed(request.filter)
 
     def portion(last: Row | None, limit: int) -> Plan[list[Row]]:
         bound = request.version if last is None else last[-1]
@@ -115,15 +114,8 @@ def _by_version(t: ItemTables, request: ScanRequest) -> _Portion:
     return portion
 
 
-def _narrowed(request: ScanRequest) -> tuple[str, str, tuple[str, ...]]:
-    """The columns to read, and what of the filter the index of groups can answer; the rest is tested on items."""
-    columns = _BARE_COLUMNS if request.keys_only and not request.filter.conditions else COLUMNS
-    for test in request.filter.conditions:
-        if (test.source, test.path, test.op) != ("metadata", (GROUP,), "$eq"):
-            continue
-        if type(test.operand) is str and 0 < len(test.operand) <= MAX_ID_CHARACTERS:
-            return columns, " AND group_key = ?", (encode_id(test.operand),)
-    return columns, "", ()
+def _columns(request: ScanRequest) -> str:
+    return _BARE_COLUMNS if request.keys_only and not request.filter.conditions else COLUMNS
 
 
 def neighbours(

@@ -8,16 +8,19 @@ from typing import TypeVar
 from holdfast.core import codec
 from holdfast.memory.backends.sql.items_schema import ItemTables
 from holdfast.memory.backends.sql.plan import Plan, Row, rows
-from holdfast.memory.encoding import decode_id
+from holdfast.memory.encoding import decode_id, encode_id
 from holdfast.memory.filters import Filter
 from holdfast.memory.namespaces import below, decode_namespace, encode_namespace
 from holdfast.memory.store_requests import Namespace, StoredItem
+from holdfast.memory.validate import MAX_ID_CHARACTERS
 
 V = TypeVar("V")
 
 COLUMNS = "ns, item_key, value, metadata, created_at, updated_at, version"
 LIVE = "(expires_at IS NULL OR expires_at > ?)"
 PORTION = 512
+GROUP, ORDINAL = "group", "ordinal"
+"""The keys of metadata that have columns of their own: `neighbours` asks for them."""
 _LIST_SIZES = (1, 4, 16, 64, 256)
 
 namespace_of = lru_cache(maxsize=1024)(decode_namespace)
@@ -38,6 +41,20 @@ def passes(condition: Filter, item: StoredItem) -> bool:
     metadata = codec.loads(item.metadata, place=f"metadata of {place}")
     value = codec.loads(item.value, place=f"value of {place}") if condition.needs_value else None
     return condition(metadata, value)
+
+
+def group_key(group: object) -> str | None:
+    """What the column of groups holds for that value in the metadata: ``None`` for what no index takes."""
+    return encode_id(group) if type(group) is str and 0 < len(group) <= MAX_ID_CHARACTERS else None
+
+
+def narrowed(condition: Filter) -> tuple[str, tuple[str, ...]]:
+    """What of a filter the column of groups can answer, as a condition; all of it is tested on the items."""
+    for test in condition.conditions:
+        if (test.source, test.path, test.op) == ("metadata", (GROUP,), "$eq"):
+            key = group_key(test.operand)
+            return ("", ()) if key is None else (" AND group_key = ?", (key,))
+    return "", ()
 
 
 def in_namespace(namespace: Namespace, prefix: bool) -> tuple[str, tuple[str, ...]]:
@@ -66,10 +83,14 @@ def best_items(
     """The first ``limit`` items of a ranking of numbers that live and pass, in its order."""
     found: dict[int, StoredItem] = {}
     numbers = iter(ranking)
+    extra, params = narrowed(condition)
     portion = min(limit, PORTION) if not condition.conditions else min(max(2 * limit, 64), PORTION)
     while len(found) < limit and (wanted := list(islice(numbers, portion))):
         results = yield [
-            rows(f"SELECT id, {COLUMNS} FROM {t.items} WHERE id IN {marks} AND {LIVE}", *values, now_us)
+            rows(
+                f"SELECT id, {COLUMNS} FROM {t.items} WHERE id IN {marks}{extra} AND {LIVE}",
+                *(*values, *params, now_us),
+            )
             for marks, values in lists(wanted)
         ]
         by_number = {row[0]: row[1:] for result in results for row in result}

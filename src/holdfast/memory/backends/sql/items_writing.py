@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from holdfast.core import codec
 from holdfast.memory.backends.sql.items_removing import Place, drop_empty, remove, vectors_went
-from holdfast.memory.backends.sql.items_rows import key_of, lists
+from holdfast.memory.backends.sql.items_rows import GROUP, ORDINAL, group_key, key_of, lists
 from holdfast.memory.backends.sql.items_schema import VERSIONS, ItemTables
 from holdfast.memory.backends.sql.items_spaces import NamespaceRow, namespace_rows, select_namespaces
 from holdfast.memory.backends.sql.items_words import (
@@ -19,9 +19,7 @@ from holdfast.memory.backends.sql.items_words import (
 from holdfast.memory.backends.sql.plan import Plan, Row, Statement, change, many, rows
 from holdfast.memory.encoding import encode_id
 from holdfast.memory.store_requests import ItemPut, WriteRequest
-from holdfast.memory.validate import MAX_ID_CHARACTERS
 
-GROUP, ORDINAL = "group", "ordinal"
 NUMBERS = range(-(2**63), 2**63)
 
 
@@ -186,10 +184,10 @@ def _position(metadata: str) -> tuple[str | None, int | None]:
     if f'"{GROUP}"' not in metadata:
         return None, None
     document = codec.loads(metadata)
-    group, ordinal = document.get(GROUP), document.get(ORDINAL)
-    if type(group) is not str or not 0 < len(group) <= MAX_ID_CHARACTERS:
-        return None, None
-    return encode_id(group), ordinal if type(ordinal) is int and ordinal in NUMBERS else None
+    group, ordinal = group_key(document.get(GROUP)), document.get(ORDINAL)
+    if group is None or type(ordinal) is not int or ordinal not in NUMBERS:
+        return group, None
+    return group, ordinal
 
 
 def _namespace_changes(

@@ -69,12 +69,15 @@ class Saver:
     def __init__(self, tables: Tables, heads: Heads) -> None:
         t = self._tables = tables
         self._heads = heads
-        self._move_sql = (
-            f"UPDATE {t.threads} SET head_seq = ?, next_seq = ?, updated_at = ?, expires_at = ?,"
-            f" saved = (SELECT {next_number(t)} FROM {t.threads} WHERE scope = ? AND ns = ?)"
-            " WHERE scope = ? AND ns = ? AND thread_id = ? AND life = ? AND head_seq = ? AND next_seq = ?"
+        mine = (
+            "scope = ? AND ns = ? AND thread_id = ? AND life = ? AND head_seq = ? AND next_seq = ?"
             " AND (expires_at IS NULL OR expires_at > ?)"
         )
+        move = f"UPDATE {t.threads} SET head_seq = ?, next_seq = ?, updated_at = ?, expires_at = ?"
+        numbers = f"FROM {t.threads} WHERE scope = ? AND ns = ?"
+        self._move_sql = f"{move}, saved = (SELECT {next_number(t)} {numbers}) WHERE {mine}"
+        # A thread that was saved last keeps its number: the index over the numbers is left alone.
+        self._stay_sql = f"{move} WHERE {mine} AND saved = (SELECT MAX(saved) {numbers})"
         self._thread_sql = (
             f"INSERT INTO {t.threads} (scope, ns, thread_id, life, head_seq, next_seq, saved, created_at, updated_at,"
             f" expires_at, lineage) SELECT ?, ?, ?, ?, 1, 2, {next_number(t)}, ?, ?, ?, '[]'"
@@ -97,8 +100,11 @@ class Saver:
         if known is not None and (new.parent is UNSET or new.parent == known.checkpoint_id):
             head, entries, certain = _next_head(known, new)
             if certain:
-                results = yield [self._move(known, new), *self._insert(head, known, entries, new)]
-                if results[0]:
+                rest = self._insert(head, known, entries, new)
+                moved = False
+                if self._heads.likely_newest(new.key):
+                    moved = (yield [self._stay(known, new), *rest])[0]
+                if moved or (yield [self._move(known, new), *rest])[0]:
                     return Saved(new.checkpoint_id, head, len(entries))
         return (yield from self._save_on_stored(new))
 
@@ -156,6 +162,7 @@ class Saver:
     # ── statements ────────────────────────────────────────────────────────────────────────────────
 
     def _move(self, known: KnownHead, new: NewCheckpoint) -> Statement:
+        """Move the head, if it is where we think, and make the thread the one that was saved last."""
         scope, ns, thread_id = new.key
         life, seq, next_seq, _, _ = known
         values = (
@@ -163,6 +170,16 @@ class Saver:
             *(scope, ns, thread_id, life, seq, next_seq, new.now),
         )
         return Statement("change", self._move_sql, values, True)
+
+    def _stay(self, known: KnownHead, new: NewCheckpoint) -> Statement:
+        """Move the head of a thread that is the one that was saved last."""
+        scope, ns, thread_id = new.key
+        life, seq, next_seq, _, _ = known
+        values = (
+            *(next_seq, next_seq + 1, new.now, new.expires),
+            *(scope, ns, thread_id, life, seq, next_seq, new.now, scope, ns),
+        )
+        return Statement("change", self._stay_sql, values, True)
 
     def _insert(
         self, head: KnownHead, known: KnownHead, entries: list[Entry], new: NewCheckpoint
@@ -185,7 +202,8 @@ class Saver:
     def _known_head(self, row: ThreadRow, parent: CheckpointRow, new: NewCheckpoint) -> Plan[KnownHead]:
         """The head with the elements that the new state shares with it, from this process or from the database."""
         known = self._heads.get(new.key)
-        if known is not None and (known.life, known.seq) != (row.life, row.head_seq):
+        # With another next sequence the log may have grown since, by a checkpoint that only a fork still shows.
+        if known is not None and known[:3] != (row.life, row.head_seq, row.next_seq):
             known = None
         lists: dict[str, KnownList] = {}
         if known is None:

@@ -6,7 +6,6 @@ new version of the analyser empties the index, and it is built anew.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from importlib.metadata import version
 from typing import Any, NamedTuple, Protocol
 
@@ -167,9 +166,17 @@ def _index_rows(entries: Iterable[tuple[int, bytes, str]]) -> list[IndexRow]:
 
 
 def _words(body: str) -> list[str]:
-    words: list[str] = []
-    for line in body.split("\n"):
-        # A damaged entry has no words: reading it says so, indexing must not stop at it.
-        with suppress(Exception):
-            words += analyse(line_text(line))
-    return words
+    return [word for line in lines_of(body) for word in words_of(line)]
+
+
+def lines_of(body: str) -> list[str]:
+    """The elements in an entry. One that is not even text has none: reading it says so."""
+    return body.split("\n") if type(body) is str else []
+
+
+def words_of(line: str) -> list[str]:
+    """The words of a message. A damaged one has none: reading it says so, search and index must not stop at it."""
+    try:
+        return analyse(line_text(line))
+    except Exception:
+        return []
