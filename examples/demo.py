@@ -25,7 +25,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.connect import Connection, connect
+from holdfast.connection import Connection, connect
 from holdfast.core.messages import Message, Role, ToolCall, ToolResult
 from holdfast.core.state import AgentState
 from holdfast.errors import Conflict

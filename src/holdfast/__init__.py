@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from holdfast._version import __version__
 
 if TYPE_CHECKING:
-    from holdfast.connect import connect
+    from holdfast.connection import connect
 
 __all__ = ["__version__", "connect"]
 
-_HOMES = {"connect": "holdfast.connect"}
+_HOMES = {"connect": "holdfast.connection"}
 
 
 def __getattr__(name: str) -> Any:

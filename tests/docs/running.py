@@ -32,7 +32,7 @@ class Page:
         with contextlib.redirect_stdout(printed):
             if block.kind == "python":
                 self._python(block)
-            elif block.kind == "sh":
+            elif block.kind in ("sh", "console"):
                 self._shell(block)
             elif block.kind == "sql":
                 self._sql(block)
@@ -57,7 +57,8 @@ class Page:
 
     def _shell(self, block: Block) -> None:
         for number, line in enumerate(block.text.splitlines(), start=block.line):
-            words = shlex.split(line, comments=True)
+            command = line if block.kind == "sh" else line.removeprefix("$ ") if line.startswith("$ ") else ""
+            words = shlex.split(command, comments=True)
             if not words:
                 continue
             found = _EXIT.search(line)
@@ -121,4 +122,3 @@ def check_requirement(requirement: str) -> None:
     assert found, f"pip install {requirement}: not this project"
     unknown = set(filter(None, (found[1] or "").split(","))) - set(project["optional-dependencies"])
     assert not unknown, f"pip install {requirement}: no extra {sorted(unknown)}"
-

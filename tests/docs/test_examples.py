@@ -7,7 +7,7 @@ import pytest
 from tests.docs.markdown import PAGES, ROOT, anchors, blocks, links, name_of
 from tests.docs.running import Page
 
-RUNNABLE = {"python", "sh", "sql"}
+RUNNABLE = {"python", "sh", "console", "sql"}
 CHECKED = {*RUNNABLE, "text", "json", "mermaid", "toml"}
 
 

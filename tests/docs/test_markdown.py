@@ -64,6 +64,7 @@ def test_links_and_headings_are_found_outside_code_only() -> None:
         ("```sh\nholdfast show nobody\n```", "exits with 1, not 0"),
         ("```sh\nholdfast flyaway  # exit 0\n```", "exits with 2, not 0"),
         ("```sh\nmake tea\n```", "no such target"),
+        ("```console\n$ make tea\nmake: done\n```", "no such target"),
         ("```sh\npip install 'holdfast[tea]'\n```", "no extra"),
         ("```sh\npip install teapot\n```", "not this project"),
         ("```python file=x.py\nraise SystemExit(3)\n```\n```sh\npython x.py\n```", "exits with 3, not 0"),

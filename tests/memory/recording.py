@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from holdfast.memory.backends.sql.plan import Plan, PlanFactory, Statement
+from holdfast.memory.backends.sql.schema import Schema
 from holdfast.memory.backends.sqlite_engine import SqliteEngine
 
 T = TypeVar("T")
@@ -22,8 +23,8 @@ class RecordingEngine(SqliteEngine):
         super().__init__(*args, **options)
         self.statements: list[tuple[Statement, int]] = []
 
-    def run(self, plan: PlanFactory[T], *, write: bool) -> T:
-        return super().run(lambda: self._noted(plan()), write=write)
+    def run(self, plan: PlanFactory[T], schema: Schema, *, write: bool) -> T:
+        return super().run(lambda: self._noted(plan()), schema, write=write)
 
     def _noted(self, plan: Plan[T]) -> Plan[T]:
         results: list[Any] | None = None

@@ -197,8 +197,8 @@ def test_a_loop_that_is_closed_under_a_running_save_does_no_harm(
 
     async def go_on() -> None:
         async with checkpointer:
-            assert await checkpointer.load("t") == state_of(4)
-            await checkpointer.save(state_of(6), "t", "c3")
+            await checkpointer.save(state_of(6), "t", "c3")  # its turn comes after the one under way
+            assert await checkpointer.load("t", "c2") == state_of(4)
 
     asyncio.run(go_on())
     assert not task.done()

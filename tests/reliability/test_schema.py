@@ -66,7 +66,7 @@ def test_a_newer_version_with_other_tables_is_refused_too(tmp_path: Path) -> Non
 
 
 def test_eight_processes_that_open_a_new_file_at_once_all_save(children: Children, tmp_path: Path) -> None:
-    for round_number in range(6):
+    for round_number in range(4):
         path = tmp_path / f"{round_number}.db"
         outcomes = children.run_all(
             "save_once", [{"path": str(path), "thread_id": f"thread {number}"} for number in range(8)]

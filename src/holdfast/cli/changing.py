@@ -11,9 +11,7 @@ from holdfast.cli.app import Session, command
 from holdfast.cli.failures import NOTHING, USAGE, Failure
 from holdfast.cli.output import Column
 from holdfast.cli.refs import no_thread, resolve
-from holdfast.core.clock import SYSTEM_CLOCK
 from holdfast.memory.records import PruneReport
-from holdfast.memory.requests import PruneRequest
 
 _YES = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 
@@ -108,16 +106,10 @@ async def vacuum(
 async def _prune(
     session: Session, days: float | None, keep_last: int | None, stale: bool, *, dry_run: bool
 ) -> PruneReport:
-    checkpointer = session.checkpointer
     age = None if days is None else timedelta(days=min(days, 999_999))
-    if not stale:
-        return await checkpointer.prune(keep_last=keep_last, older_than=age, dry_run=dry_run)
-    assert age is not None
-    # `prune` does not take threads and `vacuum` has no dry run: this asks for both at once.
-    checkpointer._check("vacuum")
-    cutoff = SYSTEM_CLOCK.now_us() - round(age.total_seconds() * 1_000_000)
-    removed = await checkpointer._prune(PruneRequest(keep_last, cutoff, cutoff, dry_run))
-    return PruneReport(tuple(removed), dry_run)
+    return await session.checkpointer.prune(
+        keep_last=keep_last, older_than=age, stale_threads=stale, dry_run=dry_run
+    )
 
 
 def _extent(report: PruneReport) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from holdfast.cli.failures import Failure
 from holdfast.cli.output import Output
-from holdfast.connect import connect, sqlite_path
+from holdfast.connection import connect, sqlite_path
 from holdfast.memory.checkpointer import BaseCheckpointer
 
 DEFAULT_URL = "sqlite:./holdfast.db"
@@ -30,7 +30,8 @@ async def open_session(url: str, scope: str | None, out: Output, *, create: bool
     file = sqlite_file(url)
     if file is not None and not create and not file.exists():
         raise Failure(f"no database at {file}: name yours with --db URL or in HOLDFAST_DB")
-    async with connect(url) as connection:
+    # A reading command leaves a file of another program as it is.
+    async with connect(url, auto_create_table=create) as connection:
         checkpointer = connection.checkpointer
         yield Session(checkpointer if scope is None else checkpointer.scoped(scope), out, url, file)
 

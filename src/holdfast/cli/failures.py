@@ -1,6 +1,6 @@
 """Exit codes, and what each error means for one who called the command."""
 
-from holdfast.core.errors import Conflict, HoldfastError, InvalidInput, Unsupported
+from holdfast.core.errors import Conflict, HoldfastError, InvalidInput, SchemaMismatch, Unsupported
 
 OK = 0
 NOTHING = 1
@@ -40,6 +40,8 @@ def code_of(error: Exception) -> int:
 
 
 def message_of(error: Exception) -> str:
+    if isinstance(error, SchemaMismatch):
+        return str(error.args[0])  # without the DDL, which is for the owner of a server's tables
     if isinstance(error, HoldfastError):
         return str(error)
     if isinstance(error, OSError) and error.strerror:

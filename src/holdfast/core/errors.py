@@ -63,7 +63,17 @@ class Corrupt(HoldfastError):
 
 
 class SchemaMismatch(HoldfastError):
-    """Stored data has a format that this version of Holdfast doesn't read."""
+    """Stored data has a format that this version of Holdfast doesn't read, or tables are missing.
+
+    ``ddl`` has the statements that would mend it, where some would.
+    """
+
+    def __init__(self, message: str, *, ddl: str = "") -> None:
+        super().__init__(message)
+        self.ddl = ddl
+
+    def __str__(self) -> str:
+        return f"{self.args[0]}; their owner must run:\n{self.ddl}" if self.ddl else str(self.args[0])
 
 
 class MissingExtra(HoldfastError, ImportError):

@@ -258,17 +258,21 @@ class BaseCheckpointer(CheckpointerHooks):
         *,
         keep_last: int | None = None,
         older_than: datetime | timedelta | None = None,
+        stale_threads: bool = False,
         dry_run: bool = False,
     ) -> PruneReport:
         """Delete all but the newest ``keep_last`` checkpoints of each thread, or those before ``older_than`` (a
         moment, or an age), or with both those that are neither new enough by count nor by age.
 
         Never deleted: a thread's head, a checkpoint that a fork still reads, one with pending writes, and, in a
-        fork, what it inherited. ``dry_run=True`` only says what would go.
+        fork, what it inherited. ``stale_threads=True`` also deletes whole threads that were last saved before
+        ``older_than``. ``dry_run=True`` only says what would go.
         """
         self._check("retention")
         if keep_last is None and older_than is None:
             raise InvalidInput("prune needs keep_last= or older_than=: with neither nothing says what may go")
+        if stale_threads and older_than is None:
+            raise InvalidInput("stale_threads=True needs older_than=: it says which threads are stale")
         if keep_last is not None and validate.limit(keep_last, "keep_last") == 0:
             raise InvalidInput("keep_last must be 1 or more: a thread's head is never pruned; use delete()")
         cutoff = None
@@ -276,7 +280,9 @@ class BaseCheckpointer(CheckpointerHooks):
             cutoff = self._clock.now_us() - validate.microseconds(older_than.total_seconds())
         elif older_than is not None:
             cutoff = validate.moment(older_than, "older_than")
-        removed = await self._prune(PruneRequest(keep_last, cutoff, None, dry_run))
+        removed = await self._prune(
+            PruneRequest(keep_last, cutoff, cutoff if stale_threads else None, dry_run)
+        )
         return PruneReport(tuple(removed), dry_run)
 
     # ── moving threads ────────────────────────────────────────────────────────────────────────────

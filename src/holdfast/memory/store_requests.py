@@ -10,8 +10,7 @@ from typing import Literal
 
 from holdfast.core import codec
 from holdfast.core.clock import from_us
-from holdfast.core.errors import Corrupt
-from holdfast.core.errors import Conflict
+from holdfast.core.errors import Conflict, Corrupt
 from holdfast.memory.filters import Filter
 from holdfast.memory.records import SearchHit, StoreItem, TextCandidate, TextCandidates
 from holdfast.memory.vectors import VectorSpace

@@ -10,7 +10,7 @@ from holdfast.memory.backends.sql.dialect import Dialect, Tables
 from holdfast.memory.backends.sql.plan import Statement, change, many, rows
 from holdfast.memory.backends.sql.schema import checkpoint_schema
 from holdfast.memory.backends.sql.text_index import IndexRow
-from holdfast.memory.backends.sqlite_engine import Durability, SqliteEngine, ThreadedSqliteEngine
+from holdfast.memory.backends.sqlite_engine import BoundEngine, Durability, SqliteEngine, ThreadedSqliteEngine
 from holdfast.memory.sync import SyncCheckpointer
 
 SQLITE = Dialect(
@@ -73,15 +73,15 @@ def _scope_word(scope: str) -> str:
     return f"__{scope}"
 
 
-def sqlite_tables(prefix: str) -> Tables:
-    return Tables(SQLITE, Fts5(), prefix)
+def sqlite_tables(table_name: str) -> Tables:
+    """The names of the checkpoint tables under that prefix, in SQLite's dialect."""
+    return Tables(SQLITE, Fts5(), table_name)
 
 
-def require_checkpoints(engine: SqliteEngine, table_name: str) -> Tables:
-    """The checkpoint tables under that prefix, which the engine will see to."""
+def checkpoint_tables(engine: SqliteEngine, table_name: str) -> tuple[BoundEngine, Tables]:
+    """The engine for the checkpoint tables under that prefix."""
     tables = sqlite_tables(table_name)
-    engine.require(checkpoint_schema(tables, tables.text.ddl(tables.words)))
-    return tables
+    return engine.using(checkpoint_schema(tables, tables.text.ddl(tables.words))), tables
 
 
 class SQLiteCheckpointer(SqlCheckpointer):
@@ -89,6 +89,7 @@ class SQLiteCheckpointer(SqlCheckpointer):
 
     ``durability="full"`` (the default): a save that returned survives a power cut. ``"normal"``: it survives the
     death of the process; a power cut may take the last ones. ``text_index=False`` does without `search`.
+    An ``engine`` that is given is shared: it is closed with this object only if ``owns_engine`` says so.
     """
 
     def __init__(
@@ -102,12 +103,18 @@ class SQLiteCheckpointer(SqlCheckpointer):
         auto_create_table: bool = True,
         clock: Clock = SYSTEM_CLOCK,
         engine: SqliteEngine | None = None,
+        owns_engine: bool = False,
     ) -> None:
-        engine = engine or ThreadedSqliteEngine(
+        used = engine or ThreadedSqliteEngine(
             path, durability=durability, auto_create_table=auto_create_table
         )
-        tables = require_checkpoints(engine, table_name)
-        super().__init__(engine, tables, clock=clock, ttl_seconds=ttl_seconds, text_index=text_index)
+        super().__init__(
+            *checkpoint_tables(used, table_name),
+            clock=clock,
+            ttl_seconds=ttl_seconds,
+            text_index=text_index,
+            owns_engine=owns_engine or engine is None,
+        )
 
 
 class SQLiteSyncCheckpointer(SyncCheckpointer):
@@ -132,6 +139,7 @@ class SQLiteSyncCheckpointer(SyncCheckpointer):
                 text_index=text_index,
                 clock=clock,
                 engine=engine,
+                owns_engine=True,
             )
         )
 

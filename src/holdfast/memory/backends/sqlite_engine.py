@@ -8,7 +8,7 @@ import contextlib
 import os
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -57,7 +57,6 @@ class SqliteEngine:
         self._busy_seconds = busy_seconds
         self._auto_create = auto_create_table
         self._max_pages = max_pages
-        self._schemas: dict[tuple[str, str], Schema] = {}
         self._closed = False
         self._start()
 
@@ -69,41 +68,41 @@ class SqliteEngine:
         self._readers: list[sqlite3.Connection] = []
         self._ready: set[tuple[str, str]] = set()
 
-    def require(self, schema: Schema) -> None:
-        """Before the next plan, see to it that these tables exist."""
-        self._schemas[schema.meta, schema.component] = schema
+    def using(self, schema: Schema) -> "BoundEngine":
+        """This engine for plans that use these tables: before the first one, they are seen to."""
+        return BoundEngine(self, schema)
 
     # ── running plans ─────────────────────────────────────────────────────────────────────────────
 
-    async def read(self, plan: PlanFactory[T]) -> T:
-        return self.run(plan, write=False)
+    async def read(self, plan: PlanFactory[T], schema: Schema) -> T:
+        return self.run(plan, schema, write=False)
 
-    async def write(self, plan: PlanFactory[T]) -> T:
-        return self.run(plan, write=True)
+    async def write(self, plan: PlanFactory[T], schema: Schema) -> T:
+        return self.run(plan, schema, write=True)
 
-    def later(self, plan: PlanFactory[Any]) -> None:
+    def later(self, plan: PlanFactory[Any], schema: Schema) -> None:
         with contextlib.suppress(HoldfastError):
-            self.run(plan, write=True)
+            self.run(plan, schema, write=True)
 
-    def run(self, plan: PlanFactory[T], *, write: bool) -> T:
-        """Run a plan in the calling thread, in one transaction."""
+    def run(self, plan: PlanFactory[T], schema: Schema, *, write: bool) -> T:
+        """Run a plan on these tables in the calling thread, in one transaction."""
         if os.getpid() != self._pid:
             self._abandon()
         if self._closed:
             raise Closed(f"{self.path} is closed")
         try:
-            return self._write(plan) if write or self.in_memory else self._read(plan)
+            return self._write(plan, schema) if write or self.in_memory else self._read(plan, schema)
         except sqlite3.Error as error:
             raise _translated(error, self.path) from error
 
-    def _write(self, plan: PlanFactory[T]) -> T:
+    def _write(self, plan: PlanFactory[T], schema: Schema) -> T:
         with self._turn:
-            return _transact(self._writing(), plan(), "BEGIN IMMEDIATE")
+            return _transact(self._writing(schema), plan(), "BEGIN IMMEDIATE")
 
-    def _read(self, plan: PlanFactory[T]) -> T:
-        if len(self._ready) < len(self._schemas):
+    def _read(self, plan: PlanFactory[T], schema: Schema) -> T:
+        if schema.key not in self._ready:
             with self._turn:
-                self._writing()
+                self._writing(schema)
         connection = self._take_reader()
         try:
             return _transact(connection, plan(), "BEGIN")
@@ -160,16 +159,14 @@ class SqliteEngine:
         _inherited.append((self._writer, self._readers))
         self._start()
 
-    def _writing(self) -> sqlite3.Connection:
+    def _writing(self, schema: Schema | None = None) -> sqlite3.Connection:
         if self._closed:  # by another thread, while this one waited for its turn
             raise Closed(f"{self.path} is closed")
         if self._writer is None:
             self._writer = self._connect()
-        if len(self._ready) < len(self._schemas):
-            for key, schema in self._schemas.items():
-                if key not in self._ready:
-                    self._prepare(self._writer, schema)
-                    self._ready.add(key)
+        if schema is not None and schema.key not in self._ready:
+            self._prepare(self._writer, schema)
+            self._ready.add(schema.key)
         return self._writer
 
     def _prepare(self, connection: sqlite3.Connection, schema: Schema) -> None:
@@ -228,14 +225,15 @@ class ThreadedSqliteEngine(SqliteEngine):
         super()._start()
         self._workers = Workers(f"holdfast {self.path}")
 
-    async def read(self, plan: PlanFactory[T]) -> T:
-        return await self._current_workers().call(lambda: self.run(plan, write=False), write=self.in_memory)
+    async def read(self, plan: PlanFactory[T], schema: Schema) -> T:
+        workers = self._current_workers()
+        return await workers.call(lambda: self.run(plan, schema, write=False), write=self.in_memory)
 
-    async def write(self, plan: PlanFactory[T]) -> T:
-        return await self._current_workers().call(lambda: self.run(plan, write=True), write=True)
+    async def write(self, plan: PlanFactory[T], schema: Schema) -> T:
+        return await self._current_workers().call(lambda: self.run(plan, schema, write=True), write=True)
 
-    def later(self, plan: PlanFactory[Any]) -> None:
-        self._current_workers().post(lambda: SqliteEngine.later(self, plan))
+    def later(self, plan: PlanFactory[Any], schema: Schema) -> None:
+        self._current_workers().post(lambda: SqliteEngine.later(self, plan, schema))
 
     async def scrub(self) -> None:
         await self._current_workers().call(self.scrub_now, write=True)
@@ -250,6 +248,31 @@ class ThreadedSqliteEngine(SqliteEngine):
         if os.getpid() != self._pid:
             self._abandon()
         return self._workers
+
+
+class BoundEngine:
+    """An engine for plans on one component's tables, which exist before the first plan runs."""
+
+    __slots__ = ("_schema", "engine")
+
+    def __init__(self, engine: SqliteEngine, schema: Schema) -> None:
+        self.engine = engine
+        self._schema = schema
+
+    def read(self, plan: PlanFactory[T]) -> Coroutine[Any, Any, T]:
+        return self.engine.read(plan, self._schema)
+
+    def write(self, plan: PlanFactory[T]) -> Coroutine[Any, Any, T]:
+        return self.engine.write(plan, self._schema)
+
+    def later(self, plan: PlanFactory[Any]) -> None:
+        self.engine.later(plan, self._schema)
+
+    def scrub(self) -> Coroutine[Any, Any, None]:
+        return self.engine.scrub()
+
+    def close(self) -> Coroutine[Any, Any, None]:
+        return self.engine.close()
 
 
 _inherited: list[Any] = []
@@ -299,7 +322,7 @@ def _run_batch(cursor: sqlite3.Cursor, batch: Sequence[Statement]) -> list[Any]:
 def _fetch_damaged(
     cursor: sqlite3.Cursor, sql: str, params: Sequence[Any], error: sqlite3.OperationalError
 ) -> list[Any]:
-    """Rows with a text that is not UTF-8, which comes as bytes: whoever reads the row knows its place, and reports it."""
+    """Rows with a text that is not UTF-8, which comes as bytes: who reads the row knows its place, and reports it."""
     if not str(error).startswith("Could not decode to UTF-8"):
         raise error
     cursor.connection.text_factory = _text_or_bytes

@@ -4,7 +4,7 @@ import os
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.memory.backends.sql.saver import SqlCheckpointSaver
-from holdfast.memory.backends.sqlite import require_checkpoints
+from holdfast.memory.backends.sqlite import checkpoint_tables
 from holdfast.memory.backends.sqlite_engine import Durability, SqliteEngine, ThreadedSqliteEngine
 from holdfast.memory.saver import SyncCheckpointSaver
 
@@ -21,11 +21,14 @@ class SQLiteCheckpointSaver(SqlCheckpointSaver):
         auto_create_table: bool = True,
         clock: Clock = SYSTEM_CLOCK,
         engine: SqliteEngine | None = None,
+        owns_engine: bool = False,
     ) -> None:
-        engine = engine or ThreadedSqliteEngine(
+        used = engine or ThreadedSqliteEngine(
             path, durability=durability, auto_create_table=auto_create_table
         )
-        super().__init__(engine, require_checkpoints(engine, table_name), clock=clock)
+        super().__init__(
+            *checkpoint_tables(used, table_name), clock=clock, owns_engine=owns_engine or engine is None
+        )
 
 
 class SQLiteSyncCheckpointSaver(SyncCheckpointSaver):
@@ -41,4 +44,6 @@ class SQLiteSyncCheckpointSaver(SyncCheckpointSaver):
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         engine = SqliteEngine(path, durability=durability, auto_create_table=auto_create_table)
-        super().__init__(SQLiteCheckpointSaver(table_name=table_name, clock=clock, engine=engine))
+        super().__init__(
+            SQLiteCheckpointSaver(table_name=table_name, clock=clock, engine=engine, owns_engine=True)
+        )

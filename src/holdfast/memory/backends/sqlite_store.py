@@ -38,7 +38,7 @@ class SQLiteStore(SqlStore):
             path, durability=durability, auto_create_table=auto_create_table
         )
         super().__init__(
-            used,
+            used.using(items_schema(tables)),
             tables,
             dimension=dimension,
             distance_metric=distance_metric,
@@ -47,7 +47,6 @@ class SQLiteStore(SqlStore):
             clock=clock,
             owns_engine=owns_engine or engine is None,
         )
-        used.require(items_schema(tables))
 
 
 class SQLiteSyncStore(SyncStore):

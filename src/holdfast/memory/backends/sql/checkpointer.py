@@ -38,9 +38,11 @@ class SqlCheckpointer(BaseCheckpointer):
         clock: Clock = SYSTEM_CLOCK,
         ttl_seconds: float | None = None,
         text_index: bool = True,
+        owns_engine: bool = True,
     ) -> None:
         super().__init__(clock=clock, ttl_seconds=ttl_seconds)
         self._engine = engine
+        self._owns_engine = owns_engine
         self._tables = tables
         self._heads = Heads()
         self._saver = saving.Saver(tables, self._heads)
@@ -238,7 +240,8 @@ class SqlCheckpointer(BaseCheckpointer):
     async def _close(self) -> None:
         if self._index_text and self._unindexed[0]:
             self._engine.later(partial(text_index.catch_up, self._tables, 4 * text_index.CATCH_UP_ROWS))
-        await self._engine.close()
+        if self._owns_engine:
+            await self._engine.close()
 
     # ── helpers ───────────────────────────────────────────────────────────────────────────────────
 

@@ -29,9 +29,12 @@ Place = tuple[str, str]
 class SqlCheckpointSaver(BaseCheckpointSaver):
     """Dict checkpoints in the tables of `sql.schema`, apart from the checkpointer's threads by their namespace."""
 
-    def __init__(self, engine: Engine, tables: Tables, *, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self, engine: Engine, tables: Tables, *, clock: Clock = SYSTEM_CLOCK, owns_engine: bool = True
+    ) -> None:
         super().__init__(clock=clock)
         self._engine = engine
+        self._owns_engine = owns_engine
         self._tables = tables
         self._saver = Saver(tables, Heads())
 
@@ -139,7 +142,8 @@ class SqlCheckpointSaver(BaseCheckpointSaver):
         return await self._engine.write(plan)
 
     async def _close(self) -> None:
-        await self._engine.close()
+        if self._owns_engine:
+            await self._engine.close()
 
     def _document(self, row: reading.CheckpointRow) -> Plan[dict[str, Any]]:
         _, lists = yield from reading.read_lists(self._tables, row)

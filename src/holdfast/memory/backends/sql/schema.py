@@ -36,6 +36,10 @@ class Schema:
     tables: tuple[str, ...]
 
     @property
+    def key(self) -> tuple[str, str]:
+        return (self.meta, self.component)
+
+    @property
     def version(self) -> int:
         return len(self.steps)
 
@@ -140,8 +144,8 @@ def migrate(schema: Schema, existing: Callable[[], Plan[set[str]]], *, create: b
     statements.append(f"INSERT INTO {schema.meta} (name, value) VALUES ('{name}', '{schema.version}')")
     if not create:
         raise SchemaMismatch(
-            f"tables are missing or old ({', '.join(missing) or name}); run as their owner:\n"
-            + "".join(f"{statement};\n" for statement in statements)
+            f"tables are missing or old: {', '.join(missing) or name}",
+            ddl="".join(f"{statement};\n" for statement in statements),
         )
     yield [change(statement) for statement in statements]
 

@@ -6,6 +6,7 @@ new version of the analyser empties the index, and it is built anew.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from importlib.metadata import version
 from typing import Any, NamedTuple, Protocol
 
@@ -39,6 +40,7 @@ class TextIndex(Protocol):
     def compact(self, words: str) -> Statement: ...
 
 
+@cache
 def analyser() -> str:
     """What the stored words were made by."""
     return f"{ANALYSER_VERSION}/{version('PyStemmer')}"

@@ -77,7 +77,9 @@ def _sqlite(path: str, options: dict[str, Any]) -> Connection:
 
     engine = ThreadedSqliteEngine(path, **_some(options, _ENGINE_OPTIONS))
     return Connection(
-        SQLiteCheckpointer(engine=engine, **_some(options, (*_CHECKPOINTER_OPTIONS, "clock"))),
+        SQLiteCheckpointer(
+            engine=engine, owns_engine=True, **_some(options, (*_CHECKPOINTER_OPTIONS, "clock"))
+        ),
         SQLiteStore(engine=engine, **_some(options, (*_STORE_OPTIONS, "clock"))),
     )
 
