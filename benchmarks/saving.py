@@ -107,7 +107,7 @@ def measures(savings: Savings) -> list[Measure]:
 
 def _cpu(savings: Savings, name: str, limit: float) -> Measure:
     totals = savings.totals(name)
-    # A busy machine makes the floor dearer than it makes us; the quickest runs are those that it left alone.
+    # On a busy machine CPU times vary by half; the quickest runs are those that were disturbed the least.
     note = f"{min(totals) / savings.least_floor:.2f} x the floor, the quickest run of each"
     what = f"CPU of {len(savings.turns):,} saves and close, {name}"
     return within_floor(what, totals, savings.totals(FLOOR), limit, note=note)

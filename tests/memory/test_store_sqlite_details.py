@@ -12,7 +12,9 @@ import pytest
 from holdfast.core.errors import Corrupt, InvalidInput, SchemaMismatch
 from holdfast.memory.backends.memory_store import InMemoryStore
 from holdfast.memory.backends.sql import items_words
+from holdfast.memory.backends.sql.items_schema import ItemTables, items_schema
 from holdfast.memory.backends.sql.plan import Plan, Statement
+from holdfast.memory.backends.sqlite import SQLITE
 from holdfast.memory.backends.sqlite_store import SQLiteStore, SQLiteSyncStore
 from holdfast.memory.records import DeleteOp, PutOp
 from holdfast.testing.clock import FrozenClock
@@ -273,7 +275,7 @@ def test_every_question_is_answered_from_an_index() -> None:
             (found,) = yield [Statement("rows", f"EXPLAIN QUERY PLAN {sql}", params)]
             return [detail for *_, detail in found]
 
-        return engine.run(plan, write=False)
+        return engine.run(plan, items_schema(ItemTables(SQLITE, "holdfast_items")), write=False)
 
     scans = {sql: steps for sql, params in asked.items() if "SCAN" in str(steps := explain(sql, params))}
     assert scans == {}

@@ -14,7 +14,7 @@ from holdfast.core.messages import Message
 from holdfast.core.state import AgentState
 from holdfast.errors import Conflict, HoldfastError
 from holdfast.memory.backends.sqlite import SQLiteCheckpointer, SQLiteSyncCheckpointer
-from holdfast.memory.backends.sqlite_engine import SqliteEngine
+from holdfast.memory.backends.sqlite_engine import SqliteEngine, ThreadedSqliteEngine
 from holdfast.memory.backends.sqlite_store import SQLiteSyncStore
 from holdfast.memory.records import DeleteOp, PutOp
 from holdfast.memory.sync import SyncCheckpointer
@@ -38,7 +38,7 @@ def state_of(count: int, word: str = "message") -> AgentState:
 
 def blocking(engine: SqliteEngine, **options: Any) -> SyncCheckpointer:
     """A blocking checkpointer on that engine."""
-    return SyncCheckpointer(SQLiteCheckpointer(engine=engine, **options))
+    return SyncCheckpointer(SQLiteCheckpointer(engine=engine, owns_engine=True, **options))
 
 
 # ── a writer that is killed ───────────────────────────────────────────────────────────────────────
@@ -110,7 +110,7 @@ def append(
 
 
 async def _append_threaded(report: Report, path: str, journal: _Journal, saves: int) -> None:
-    checkpointer = SQLiteCheckpointer(engine=WatchedThreadedEngine(path, watcher=journal))
+    checkpointer = SQLiteCheckpointer(engine=WatchedThreadedEngine(path, watcher=journal), owns_engine=True)
     found = await checkpointer.get("t")
     parent, length = (None, 0) if found is None else (found.info.checkpoint_id, len(found.state.messages))
     state = state_of(0) if found is None else found.state
@@ -316,8 +316,9 @@ class _Both:
     """A checkpointer, blocking or on an event loop that is made for each call."""
 
     def __init__(self, path: str, *, threaded: bool) -> None:
-        self._loops = SQLiteCheckpointer(path) if threaded else None
-        self._twin = None if threaded else SQLiteSyncCheckpointer(path)
+        self._engine: Any = ThreadedSqliteEngine(path) if threaded else SqliteEngine(path)
+        self._loops = SQLiteCheckpointer(engine=self._engine, owns_engine=True)
+        self._twin = None if threaded else SyncCheckpointer(self._loops)
 
     def append(self, text: str) -> None:
         while True:
@@ -329,6 +330,9 @@ class _Both:
 
     def close(self) -> None:
         self._call("close")
+
+    def connections(self) -> list[sqlite3.Connection]:
+        return [connection for connection in (self._engine._writer, *self._engine._readers) if connection]
 
     def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         if self._twin is not None:
@@ -354,9 +358,13 @@ def fork_and_write(report: Report, path: str, *, threaded: bool) -> None:
     for number in range(10):
         shared.append(f"before {number}")
 
+    inherited = shared.connections()
+    assert inherited
+
     def child() -> None:
         for number in range(10):
             shared.append(f"child {number}")
+        assert not any(mine is theirs for mine in shared.connections() for theirs in inherited)
         shared.close()
 
     pid = _in_fork(child)

@@ -83,7 +83,9 @@ def test_readers_see_the_last_commit_while_another_process_writes(path: Path, ho
 
 def test_a_new_object_can_be_opened_and_read_while_another_process_writes(path: Path, holder: Holder) -> None:
     async def scenario() -> None:
-        async with SQLiteCheckpointer(engine=ThreadedSqliteEngine(path, busy_seconds=0)) as checkpointer:
+        async with SQLiteCheckpointer(
+            engine=ThreadedSqliteEngine(path, busy_seconds=0), owns_engine=True
+        ) as checkpointer:
             assert await checkpointer.load("t") == state_of(2)
 
     asyncio.run(scenario())
@@ -92,7 +94,9 @@ def test_a_new_object_can_be_opened_and_read_while_another_process_writes(path: 
 
 def test_a_writer_that_waits_gets_its_turn_when_the_lock_is_released(path: Path, holder: Holder) -> None:
     async def scenario() -> None:
-        async with SQLiteCheckpointer(engine=ThreadedSqliteEngine(path, busy_seconds=60)) as checkpointer:
+        async with SQLiteCheckpointer(
+            engine=ThreadedSqliteEngine(path, busy_seconds=60), owns_engine=True
+        ) as checkpointer:
             saving = asyncio.ensure_future(checkpointer.save(state_of(4), "t", "c2"))
             assert await checkpointer.load("t") == state_of(2)  # not held up by the writer beside it
             assert not saving.done()
@@ -105,16 +109,17 @@ def test_a_writer_that_waits_gets_its_turn_when_the_lock_is_released(path: Path,
 
 def test_a_reader_keeps_one_snapshot_over_all_its_queries(path: Path) -> None:
     other = SQLiteSyncCheckpointer(path)
-    saved: list[str] = []
+    done: list[str] = []
 
     def between(sql: str) -> None:
-        if "holdfast_entries" in sql and not saved:  # the checkpoints have been read, their messages not yet
-            saved.append(other.save(state_of(8), "t", "c2"))
-            other.delete("t", "c1")
+        if "FROM holdfast_entries" in sql and not done:  # the checkpoint has been read, its messages not yet
+            done.append("deleted")
+            other.delete("t")
+            other.save(state_of(8, "another"), "t", "c2")
 
     with blocking(WatchedEngine(path, watcher=between)) as twin:
         assert twin.load("t") == state_of(2)
-        assert saved == ["c2"]
-        assert twin.load("t") == state_of(8)
+        assert done
+        assert twin.load("t") == state_of(8, "another")
         assert twin.load("t", "c1") is None
     other.close()

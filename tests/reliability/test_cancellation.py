@@ -42,7 +42,7 @@ class Gate:
 
 
 def _open(path: Path, gate: Gate) -> SQLiteCheckpointer:
-    return SQLiteCheckpointer(engine=WatchedThreadedEngine(path, watcher=gate))
+    return SQLiteCheckpointer(engine=WatchedThreadedEngine(path, watcher=gate), owns_engine=True)
 
 
 def _stored(path: Path) -> list[str]:
@@ -246,7 +246,8 @@ def test_two_objects_on_one_engine_that_was_closed_say_so_instead_of_waiting(tmp
     async def scenario() -> None:
         gate = Gate("nothing")
         engine = WatchedThreadedEngine(tmp_path / "shared.db", watcher=gate)
-        one, other = SQLiteCheckpointer(engine=engine), SQLiteCheckpointer(engine=engine)
+        one = SQLiteCheckpointer(engine=engine, owns_engine=True)
+        other = SQLiteCheckpointer(engine=engine)
         await one.save(AgentState(), "t")
         await one.close()
         async with asyncio.timeout(PATIENCE):

@@ -7,16 +7,20 @@ import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from holdfast.core.messages import Message
 from holdfast.core.state import AgentState
 from holdfast.errors import Closed, Conflict
 from holdfast.memory.backends.sqlite import SQLiteCheckpointer, SQLiteSyncCheckpointer
+from holdfast.memory.backends.sqlite_engine import SqliteEngine
 from holdfast.memory.checkpointer import BaseCheckpointer
 from holdfast.memory.sync import SyncCheckpointer
 from tests.reliability.children import Children
 from tests.reliability.invariants import assert_sound
-from tests.reliability.jobs import state_of
+from tests.reliability.jobs import blocking, state_of
 
 
 def _names(writers: int, messages: int) -> Counter[str]:
@@ -185,6 +189,22 @@ def _save_until_closed(twin: SyncCheckpointer, thread_id: str, begun: threading.
         while len(saved) < 20:
             saved.append(twin.save(AgentState(), thread_id))
     return saved
+
+
+class ClosedMeanwhile(SqliteEngine):
+    """Is closed, as by another thread, while a writer waits for its turn."""
+
+    def _write(self, *args: Any) -> Any:
+        self.close_now()
+        return super()._write(*args)
+
+
+def test_a_writer_that_waited_while_the_object_was_closed_opens_nothing(tmp_path: Path) -> None:
+    twin = blocking(ClosedMeanwhile(tmp_path / "closed.db"))
+    assert not twin.exists("t")
+    with pytest.raises(Closed):
+        twin.save(AgentState(), "t")
+    assert [file.name for file in tmp_path.iterdir()] == ["closed.db"], "a connection was left open"
 
 
 def test_a_writer_whose_head_was_left_and_came_back_does_not_write_over_what_a_fork_reads(

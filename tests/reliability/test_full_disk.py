@@ -83,7 +83,7 @@ def test_the_asynchronous_object_says_the_same(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         engine = ThreadedSqliteEngine(tmp_path / "full.db", max_pages=PAGES)
-        async with SQLiteCheckpointer(engine=engine) as checkpointer:
+        async with SQLiteCheckpointer(engine=engine, owns_engine=True) as checkpointer:
             state = AgentState().with_message(Message.user("first"))
             await checkpointer.save(state, "t")
             with pytest.raises(StorageFull) as caught:

@@ -147,10 +147,11 @@ class SqliteEngine:
         if os.getpid() != self._pid:
             return
         with self._turn:
-            connections = [*self._readers, *([self._writer] if self._writer else [])]
-            self._readers, self._writer = [], None
-            for connection in connections:
-                connection.close()
+            while self._readers:
+                self._readers.pop().close()
+            if self._writer is not None:
+                self._writer.close()
+                self._writer = None
 
     # ── connections ───────────────────────────────────────────────────────────────────────────────
 
@@ -189,10 +190,11 @@ class SqliteEngine:
             return self._connect()
 
     def _give_back(self, connection: sqlite3.Connection) -> None:
-        if self._closed or len(self._readers) >= _IDLE_READERS:
-            connection.close()
-        else:
-            self._readers.append(connection)
+        self._readers.append(connection)
+        # Looked at afterwards: a close that comes in between has either seen the connection or is seen here.
+        if self._closed or len(self._readers) > _IDLE_READERS:
+            with contextlib.suppress(IndexError):
+                self._readers.pop().close()
 
     def _connect(self) -> sqlite3.Connection:
         if not self.in_memory and not (parent := Path(self.path).resolve().parent).is_dir():
