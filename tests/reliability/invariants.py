@@ -41,6 +41,7 @@ class _Thread(NamedTuple):
     life: bytes
     head_seq: int
     next_seq: int
+    pending: int
     spans: list[tuple[bytes, int, int]]
 
     def owner(self, seq: int) -> bytes:
@@ -74,7 +75,7 @@ class _Rows:
         self._words = f"{prefix}_words"
         self.meta = dict(all_of("meta", "name, value"))
         self.threads = [
-            _thread(row) for row in all_of("threads", "thread_id, life, head_seq, next_seq, lineage")
+            _thread(row) for row in all_of("threads", "thread_id, life, head_seq, next_seq, pending, lineage")
         ]
         self.lives = {life for (life,) in all_of("lives", "life")}
         self.forks = all_of("forks", "base, life, upto")
@@ -107,6 +108,8 @@ class _Rows:
                 yield f"thread {thread.name!r}: its head is {thread.head_seq}, it shows {sorted(visible)}"
             if visible and thread.next_seq <= max(visible):
                 yield f"thread {thread.name!r}: its next sequence {thread.next_seq} is used already"
+            if (thread.life, thread.head_seq) in self.writes and not thread.pending:
+                yield f"thread {thread.name!r}: its head has pending writes, its row says that it has none"
             owns = any(life == thread.life for life, _ in self.checkpoints)
             if owns and thread.life not in self.lives:
                 yield f"thread {thread.name!r} has checkpoints of its own and no row in lives"
@@ -180,10 +183,10 @@ class _Rows:
 
 
 def _thread(row: tuple[Any, ...]) -> _Thread:
-    name, life, head_seq, next_seq, lineage = row
+    name, life, head_seq, next_seq, pending, lineage = row
     spans: list[tuple[bytes, int, int]] = []
     first = 1
     for base, last in json.loads(lineage):
         spans.append((bytes.fromhex(base), first, last))
         first = last + 1
-    return _Thread(name, life, head_seq, next_seq, [*spans, (life, first, 2**62)])
+    return _Thread(name, life, head_seq, next_seq, pending, [*spans, (life, first, 2**62)])

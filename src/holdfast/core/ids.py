@@ -1,6 +1,7 @@
 """Time-sortable ids: 26 lower-case hexadecimal characters, 12 of milliseconds and 14 of randomness.
 
-Within a process ids strictly increase, also when the clock stands still or runs backwards.
+Within a process ids strictly increase, also when the clock stands still or runs backwards. The last six characters may
+be made to tell a sequence number instead: what comes before them increases by itself.
 """
 
 import os
@@ -9,6 +10,9 @@ import time
 from random import Random
 
 _RANDOM_BITS = 56
+_SEQUENCE_BITS = 24
+_SEQUENCE_CHARACTERS = 6
+_CHARACTERS = 26
 
 
 class _Series:
@@ -20,8 +24,8 @@ class _Series:
     def next(self) -> int:
         fresh = (time.time_ns() // 1_000_000) << _RANDOM_BITS | self._random.getrandbits(_RANDOM_BITS)
         with self._lock:
-            if fresh <= self._last:
-                fresh = self._last + 1 + self._random.getrandbits(32)
+            if fresh >> _SEQUENCE_BITS <= self._last >> _SEQUENCE_BITS:
+                fresh = self._last + ((1 + self._random.getrandbits(16)) << _SEQUENCE_BITS)
             self._last = fresh
         return fresh
 
@@ -41,6 +45,21 @@ if hasattr(os, "register_at_fork"):  # absent on Windows
 def new_id() -> str:
     """A new id. Sorts after every id made before it in this process."""
     return f"{_series[0].next():026x}"
+
+
+def tell_sequence(text: str, sequence: int) -> str:
+    """The id with that sequence number at its end, as far as it has room for it."""
+    return f"{text[:-_SEQUENCE_CHARACTERS]}{sequence % (1 << _SEQUENCE_BITS):06x}"
+
+
+def told_sequence(text: str) -> int | None:
+    """The sequence number that an id tells, ``None`` if it tells none. A hint: any text may look like an id."""
+    if len(text) != _CHARACTERS:
+        return None
+    try:
+        return int(text[-_SEQUENCE_CHARACTERS:], 16)
+    except ValueError:
+        return None
 
 
 def new_key(prefix: bytes) -> bytes:

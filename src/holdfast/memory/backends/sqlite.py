@@ -25,6 +25,7 @@ SQLITE = Dialect(
     substring="SUBSTR",
     greatest="MAX",
     clustered=" WITHOUT ROWID",
+    partial_indexes=True,
 )
 
 

@@ -47,7 +47,7 @@ def fork(
     yield from execute(
         change(
             f"INSERT INTO {t.threads} (scope, ns, thread_id, life, head_seq, next_seq, saved, created_at, updated_at,"
-            f" expires_at, lineage) SELECT ?, ?, ?, ?, ?, ?, {next_number(t)}, ?, ?, ?, ?"
+            f" expires_at, pending, lineage) SELECT ?, ?, ?, ?, ?, ?, {next_number(t)}, ?, ?, ?, 1, ?"
             f" FROM {t.threads} WHERE scope = ? AND ns = ?",
             *(scope, ns, thread_id, life, checkpoint.seq, checkpoint.seq + 1, now, now, now, expires),
             *(dump_lineage(spans), scope, ns),

@@ -48,7 +48,7 @@ def delete_checkpoint(t: Tables, thread: ThreadRow, seq: int) -> Plan[None]:
         return
     yield from execute(
         change(
-            f"UPDATE {t.threads} SET head_seq = ? WHERE scope = ? AND ns = ? AND thread_id = ?",
+            f"UPDATE {t.threads} SET head_seq = ?, pending = 1 WHERE scope = ? AND ns = ? AND thread_id = ?",
             *(head, thread.scope, thread.ns, thread.thread_id),
         )
     )

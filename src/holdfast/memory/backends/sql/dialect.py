@@ -27,6 +27,11 @@ class Dialect:
     substring: str  # function that cuts characters out of a text
     greatest: str  # function that gives the greatest of its arguments
     clustered: str  # suffix of a table that is stored in the order of its primary key
+    partial_indexes: bool = False  # whether an index may leave rows out
+
+    def where(self, condition: str) -> str:
+        """Leave other rows out of an index, where the database can; the index is right either way."""
+        return f" WHERE {condition}" if self.partial_indexes else ""
 
 
 def checked_identifier(value: object, field: str) -> str:

@@ -8,6 +8,7 @@ from holdfast.core.errors import Corrupt, InvalidInput
 from holdfast.core.ids import new_key
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.heads import ThreadKey
+from holdfast.memory.backends.sql.keys import named
 from holdfast.memory.backends.sql.lineage import ThreadRow, next_number, visible
 from holdfast.memory.backends.sql.plan import Plan, Statement, change, execute, fetch, many
 from holdfast.memory.backends.sql.reading import CHECKPOINT_COLUMNS, checkpoint_row
@@ -98,7 +99,7 @@ def restore_thread(
     yield from execute(
         change(
             f"INSERT INTO {t.threads} (scope, ns, thread_id, life, head_seq, next_seq, saved, created_at, updated_at,"
-            f" expires_at, lineage) SELECT ?, ?, ?, ?, ?, ?, {next_number(t)}, ?, ?, ?, '[]'"
+            f" expires_at, pending, lineage) SELECT ?, ?, ?, ?, ?, ?, {next_number(t)}, ?, ?, ?, 1, '[]'"
             f" FROM {t.threads} WHERE scope = ? AND ns = ?",
             *(scope, ns, thread_id, life, sequences[-1], sequences[-1] + 1, now),
             *(now if created is None else created, now, expires, scope, ns),
@@ -131,8 +132,8 @@ def _restore_record(
     return lists, [
         change(
             f"INSERT INTO {t.checkpoints} (life, seq, checkpoint_id, parent_id, created_at, metadata, head, lists,"
-            " seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            *(life, *columns, seal(*columns)),
+            " seal, named) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            *(life, *columns, seal(*columns), named(columns[1], seq)),
         ),
         many(
             f"INSERT INTO {t.entries} (seq, life, log, pos, size, searchable, seal, body)"

@@ -3,6 +3,7 @@
 from functools import lru_cache
 from hashlib import blake2b
 
+from holdfast.core.ids import told_sequence
 from holdfast.memory.encoding import decode_id, encode_id
 
 DEFAULT_SCOPE = "d"
@@ -23,6 +24,11 @@ def decode_scope(scope: str) -> str | None:
 def saver_ns(ns: str) -> str:
     """A saver's namespace, which may be empty, as text that never is."""
     return "s" + encode_id(ns)
+
+
+def named(encoded_id: str, seq: int) -> int | None:
+    """What marks a checkpoint for the index of ids: one whose id tells its sequence is found without it."""
+    return None if told_sequence(encoded_id) == seq else 1
 
 
 @lru_cache(maxsize=4096)

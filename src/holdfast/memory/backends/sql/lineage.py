@@ -10,7 +10,7 @@ from holdfast.memory.backends.sql.dialect import Tables
 
 FOREVER = 2**62
 
-THREAD_COLUMNS = "life, head_seq, next_seq, saved, created_at, updated_at, expires_at, lineage"
+THREAD_COLUMNS = "life, head_seq, next_seq, saved, created_at, updated_at, expires_at, pending, lineage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class ThreadRow:
-    """A row of the table of threads. ``spans``: all that the thread can see, oldest first, its own part last."""
+    """A row of the table of threads.
+
+    ``pending``: its head may have pending writes. ``spans``: all that the thread can see, oldest first, its own last.
+    """
 
     scope: str
     ns: str
@@ -36,6 +39,7 @@ class ThreadRow:
     created_at: int
     updated_at: int
     expires_at: int | None
+    pending: int
     spans: tuple[Span, ...]
 
     @property
@@ -60,10 +64,9 @@ class ThreadRow:
 
 def thread_row(key: tuple[str, str, str], row: Sequence[Any]) -> ThreadRow:
     """From the columns in :data:`THREAD_COLUMNS`."""
-    life, head_seq, next_seq, saved, created_at, updated_at, expires_at, lineage = row
-    return ThreadRow(
-        *key, life, head_seq, next_seq, saved, created_at, updated_at, expires_at, load_lineage(lineage, life)
-    )
+    life, head_seq, next_seq, saved, created_at, updated_at, expires_at, pending, lineage = row
+    numbers = (head_seq, next_seq, saved, created_at, updated_at, expires_at, pending)
+    return ThreadRow(*key, life, *numbers, load_lineage(lineage, life))
 
 
 def dump_lineage(inherited: Sequence[Span]) -> str:

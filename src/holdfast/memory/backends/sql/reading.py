@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from holdfast.core import codec
 from holdfast.core.clock import from_us
 from holdfast.core.errors import Corrupt
+from holdfast.core.ids import told_sequence
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.heads import ThreadKey
 from holdfast.memory.backends.sql.lineage import THREAD_COLUMNS, ThreadRow, thread_row, visible
@@ -101,12 +102,13 @@ def row_at(t: Tables, thread: ThreadRow, seq: int) -> Plan[CheckpointRow]:
 def find_checkpoint(t: Tables, thread: ThreadRow, encoded_id: str) -> Plan[CheckpointRow | None]:
     """The checkpoint with that id, if the thread shows it."""
     condition, params = visible(t, thread)
-    row = yield from fetch_one(
-        f"SELECT {CHECKPOINT_COLUMNS} FROM {t.checkpoints} c WHERE {condition} AND c.checkpoint_id = ?",
-        *params,
-        encoded_id,
-    )
-    return None if row is None else checkpoint_row(row)
+    query = f"SELECT {CHECKPOINT_COLUMNS} FROM {t.checkpoints} c WHERE {condition} AND c.checkpoint_id = ?"
+    by_sequence, by_name = yield [
+        rows(f"{query} AND c.seq = ?", *params, encoded_id, told_sequence(encoded_id) or 0),
+        rows(f"{query} AND c.named IS NOT NULL", *params, encoded_id),
+    ]
+    found = by_sequence or by_name
+    return checkpoint_row(found[0]) if found else None
 
 
 def find(

@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from holdfast.core.errors import Conflict
-from holdfast.core.ids import new_key
+from holdfast.core.ids import new_key, tell_sequence
 from holdfast.core.unset import UNSET, UnsetType
 from holdfast.memory.backends.sql.deleting import delete_thread
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.heads import Heads, KnownHead, ThreadKey
+from holdfast.memory.backends.sql.keys import named
 from holdfast.memory.backends.sql.lineage import ThreadRow, next_number
 from holdfast.memory.backends.sql.plan import Plan, Statement, execute, fetch_one
 from holdfast.memory.backends.sql.reading import (
@@ -39,6 +40,8 @@ from holdfast.memory.log import (
 
 class NewCheckpoint(NamedTuple):
     """What is to be saved. ``parent`` is compared with the head; its pending writes are folded in, and go.
+
+    An id that was not given is completed with the checkpoint's sequence.
 
     ``recorded_parent``: for a saver, whose callers say themselves what the parent is.
     """
@@ -71,21 +74,23 @@ class Saver:
         self._heads = heads
         mine = (
             "scope = ? AND ns = ? AND thread_id = ? AND life = ? AND head_seq = ? AND next_seq = ?"
-            " AND (expires_at IS NULL OR expires_at > ?)"
+            " AND pending <= ? AND (expires_at IS NULL OR expires_at > ?)"
         )
-        move = f"UPDATE {t.threads} SET head_seq = ?, next_seq = ?, updated_at = ?, expires_at = ?"
+        move = (
+            f"UPDATE {t.threads} SET head_seq = ?, next_seq = ?, updated_at = ?, expires_at = ?, pending = 0"
+        )
         numbers = f"FROM {t.threads} WHERE scope = ? AND ns = ?"
         self._move_sql = f"{move}, saved = (SELECT {next_number(t)} {numbers}) WHERE {mine}"
         # A thread that was saved last keeps its number: the index over the numbers is left alone.
         self._stay_sql = f"{move} WHERE {mine} AND saved = (SELECT MAX(saved) {numbers})"
         self._thread_sql = (
             f"INSERT INTO {t.threads} (scope, ns, thread_id, life, head_seq, next_seq, saved, created_at, updated_at,"
-            f" expires_at, lineage) SELECT ?, ?, ?, ?, 1, 2, {next_number(t)}, ?, ?, ?, '[]'"
+            f" expires_at, pending, lineage) SELECT ?, ?, ?, ?, 1, 2, {next_number(t)}, ?, ?, ?, 0, '[]'"
             f" FROM {t.threads} WHERE scope = ? AND ns = ?"
         )
         self._checkpoint_sql = (
             f"INSERT INTO {t.checkpoints} (life, seq, checkpoint_id, parent_id, created_at, metadata, head, lists,"
-            " seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            " seal, named) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         )
         self._entry_sql = (
             f"INSERT INTO {t.entries} (seq, life, log, pos, size, searchable, seal, body)"
@@ -104,8 +109,8 @@ class Saver:
                 moved = False
                 if self._heads.likely_newest(new.key):
                     moved = (yield [self._stay(known, new), *rest])[0]
-                if moved or (yield [self._move(known, new), *rest])[0]:
-                    return Saved(new.checkpoint_id, head, len(entries))
+                if moved or (yield [self._move(known, new, 0), *rest])[0]:
+                    return _saved(head, entries)
         return (yield from self._save_on_stored(new))
 
     def _save_on_stored(self, new: NewCheckpoint) -> Plan[Saved]:
@@ -125,11 +130,13 @@ class Saver:
             raise _conflict(new, parent.checkpoint_id)
         known = yield from self._known_head(row, parent, new)
         head, entries, _ = _next_head(known, new)
-        statements = [self._move(known, new), *self._insert(head, known, entries, new)]
+        statements = [self._move(known, new, row.pending), *self._insert(head, known, entries, new)]
+        if row.pending and isinstance(new.parent, str):
+            statements.append(Statement("change", self._fold_sql, (row.life, row.head_seq)))
         if row.next_seq == row.own.first:
             statements.append(Statement("change", self._life_sql, (row.life, *new.key)))
         yield statements
-        return Saved(new.checkpoint_id, head, len(entries))
+        return _saved(head, entries)
 
     def _save_again(self, twin: CheckpointRow, new: NewCheckpoint) -> Plan[Saved]:
         """The same save again is done already; another one under the same id is refused."""
@@ -157,44 +164,47 @@ class Saver:
             *self._insert(head, before, entries, new),
             Statement("change", self._life_sql, (life, *new.key)),
         )
-        return Saved(new.checkpoint_id, head, len(entries))
+        return _saved(head, entries)
 
     # ── statements ────────────────────────────────────────────────────────────────────────────────
 
-    def _move(self, known: KnownHead, new: NewCheckpoint) -> Statement:
-        """Move the head, if it is where we think, and make the thread the one that was saved last."""
+    def _move(self, known: KnownHead, new: NewCheckpoint, pending: int) -> Statement:
+        """Move the head, if it is where we think, and make the thread the one that was saved last.
+
+        ``pending=0``: only if it has no pending writes, so that none have to be folded in.
+        """
         scope, ns, thread_id = new.key
         life, seq, next_seq, _, _ = known
         values = (
             *(next_seq, next_seq + 1, new.now, new.expires, new.now, scope, ns),
-            *(scope, ns, thread_id, life, seq, next_seq, new.now),
+            *(scope, ns, thread_id, life, seq, next_seq, pending, new.now),
         )
         return Statement("change", self._move_sql, values, True)
 
     def _stay(self, known: KnownHead, new: NewCheckpoint) -> Statement:
-        """Move the head of a thread that is the one that was saved last."""
+        """Move the head of a thread that is the one that was saved last and has no pending writes."""
         scope, ns, thread_id = new.key
         life, seq, next_seq, _, _ = known
         values = (
             *(next_seq, next_seq + 1, new.now, new.expires),
-            *(scope, ns, thread_id, life, seq, next_seq, new.now, scope, ns),
+            *(scope, ns, thread_id, life, seq, next_seq, 0, new.now, scope, ns),
         )
         return Statement("change", self._stay_sql, values, True)
 
     def _insert(
         self, head: KnownHead, known: KnownHead, entries: list[Entry], new: NewCheckpoint
     ) -> list[Statement]:
-        life, seq, _, _, lists = head
+        life, seq, _, checkpoint_id, lists = head
+        assert checkpoint_id is not None
         parent = known.checkpoint_id if new.recorded_parent is UNSET else new.recorded_parent
         columns = (
-            *(seq, encode_id(new.checkpoint_id), None if parent is None else encode_id(parent)),
+            *(seq, encode_id(checkpoint_id), None if parent is None else encode_id(parent)),
             *(new.now, new.metadata, new.parts.head, dump_lists(lists, life)),
         )
-        statements = [Statement("change", self._checkpoint_sql, (life, *columns, seal(*columns)))]
+        values = (life, *columns, seal(*columns), named(columns[1], seq))
+        statements = [Statement("change", self._checkpoint_sql, values)]
         if entries:
             statements.append(Statement("many", self._entry_sql, [(seq, *entry) for entry in entries]))
-        if isinstance(new.parent, str):
-            statements.append(Statement("change", self._fold_sql, (life, known.seq)))
         return statements
 
     # ── what is stored already ────────────────────────────────────────────────────────────────────
@@ -220,9 +230,9 @@ class Saver:
         return KnownHead(row.life, row.head_seq, row.next_seq, parent.checkpoint_id, lists)
 
     def _ends_its_log(self, path: Path, life: bytes) -> Plan[bool]:
-        tail = path[-1]
-        if tail.life != life:
+        if not path or path[-1].life != life:
             return False
+        tail = path[-1]
         last = yield from fetch_one(
             f"SELECT pos + size FROM {self._tables.entries} WHERE life = ? AND log = ? ORDER BY pos DESC LIMIT 1",
             *(life, tail.log),
@@ -238,6 +248,11 @@ def _shared(stored: Sequence[str], ours: tuple[Any, ...], encode: Callable[[Any]
             break
         length += 1
     return (*ours[:length], *(_Other() for _ in range(len(stored) - length)))
+
+
+def _saved(head: KnownHead, entries: list[Entry]) -> Saved:
+    assert head.checkpoint_id is not None
+    return Saved(head.checkpoint_id, head, len(entries))
 
 
 class _Other:
@@ -260,7 +275,8 @@ def _next_head(known: KnownHead, new: NewCheckpoint) -> tuple[KnownHead, list[En
         if added:
             certain = certain and before.at_end
             entries += added
-    return KnownHead(life, seq, seq + 1, new.checkpoint_id, lists), entries, certain
+    checkpoint_id = new.checkpoint_id if new.id_given else tell_sequence(new.checkpoint_id, seq)
+    return KnownHead(life, seq, seq + 1, checkpoint_id, lists), entries, certain
 
 
 def _same_content(twin: CheckpointRow, stored: Mapping[str, Sequence[str]], new: NewCheckpoint) -> bool:

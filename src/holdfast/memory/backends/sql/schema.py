@@ -71,7 +71,7 @@ def _version_1(t: Tables) -> tuple[str, ...]:
             scope {d.id_text} NOT NULL, ns {d.id_text} NOT NULL, thread_id {d.id_text} NOT NULL,
             life {d.key} NOT NULL, head_seq {d.number} NOT NULL, next_seq {d.number} NOT NULL,
             saved {d.number} NOT NULL, created_at {d.number} NOT NULL, updated_at {d.number} NOT NULL,
-            expires_at {d.number}, lineage {d.text} NOT NULL,
+            expires_at {d.number}, pending {d.number} NOT NULL, lineage {d.text} NOT NULL,
             PRIMARY KEY (scope, ns, thread_id)){d.clustered}""",
         f"CREATE INDEX {t.threads}_saved ON {t.threads} (scope, ns, saved)",
         f"""CREATE TABLE {t.lives} (
@@ -87,9 +87,10 @@ def _version_1(t: Tables) -> tuple[str, ...]:
             life {d.key} NOT NULL, seq {d.number} NOT NULL,
             checkpoint_id {d.id_text} NOT NULL, parent_id {d.id_text}, created_at {d.number} NOT NULL,
             metadata {d.text} NOT NULL, head {d.text} NOT NULL, lists {d.text} NOT NULL, seal {d.number} NOT NULL,
-            PRIMARY KEY (life, seq)){d.clustered}""",
-        # Not unique: a checkpoint that only a fork still reads may have the id of a newer one.
-        f"CREATE INDEX {t.checkpoints}_id ON {t.checkpoints} (life, checkpoint_id)",
+            named {d.number}, PRIMARY KEY (life, seq)){d.clustered}""",
+        # Only ids that don't tell their sequence themselves need it. Not unique: a checkpoint that only a fork
+        # still reads may have the id of a newer one.
+        f"CREATE INDEX {t.checkpoints}_id ON {t.checkpoints} (life, checkpoint_id){d.where('named IS NOT NULL')}",
         f"""CREATE TABLE {t.entries} (
             id {d.row_number}, life {d.key} NOT NULL, log {d.number} NOT NULL, pos {d.number} NOT NULL,
             size {d.number} NOT NULL, seq {d.number} NOT NULL, searchable {d.number} NOT NULL,

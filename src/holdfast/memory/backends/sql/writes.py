@@ -27,6 +27,7 @@ def put_writes(
     thread, row = found
     place = (thread.life, row.seq, encode_id(task_id))
     yield from execute(
+        change(f"UPDATE {t.threads} SET pending = 1 WHERE scope = ? AND ns = ? AND thread_id = ?", *key),
         change(f"DELETE FROM {t.writes} WHERE life = ? AND seq = ? AND task_id = ?", *place),
         many(
             f"INSERT INTO {t.writes} (life, seq, task_id, idx, channel, value) VALUES (?, ?, ?, ?, ?, ?)",
