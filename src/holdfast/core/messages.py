@@ -225,7 +225,7 @@ def encode_message(message: Message) -> str:
     content = values["content"]
     text = f'{{"role":"{values["role"]._value_}"'
     if content is not None:
-        text += ',"content":' + quote(content)
+        text += ',"content":' + (encode_basestring(content) if content.isascii() else quote(content))
     if values["tool_calls"]:
         calls = ",".join([_encode_call(call, i) for i, call in enumerate(values["tool_calls"])])
         text += f',"tool_calls":[{calls}]'

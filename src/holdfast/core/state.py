@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Annotated, Any, Final, Self, TypeVar
 
 from pydantic import Field, ModelWrapValidatorHandler, computed_field, field_validator, model_validator
@@ -213,6 +214,8 @@ class AgentState(FrozenModel):
     def to_checkpoint(self) -> dict[str, Any]:
         """The state as a plain dict that any JSON library writes; `from_checkpoint` reads it back."""
         document: dict[str, Any] = _parse(encode_head(self))
+        for field in ("iteration", "confidence", "prompt_tokens", "completion_tokens"):
+            document.setdefault(field, self.__dict__[field])
         for field in LOGGED_FIELDS:
             document[field] = [_parse(encode_element(field, item)) for item in self.__dict__[field]]
         return document
@@ -277,15 +280,25 @@ def encode_head(state: AgentState) -> str:
     """JSON text of the state without its logged fields. Bad metadata is `InvalidInput` naming its path."""
     _expect_exactly(state, AgentState)
     values = state.__dict__
-    metadata = values["metadata"]
+    metadata, iteration, confidence = values["metadata"], values["iteration"], values["confidence"]
+    prompt, completion = values["prompt_tokens"], values["completion_tokens"]
     stored = f',"metadata":{codec.dumps(metadata, path="state.metadata")}' if metadata else ""
+    if (
+        iteration or confidence or prompt or completion
+    ):  # else they are left out: a head is stored on every save
+        stored = (
+            f',"iteration":{iteration},"confidence":{confidence!r},"prompt_tokens":{prompt},'
+            f'"completion_tokens":{completion}{stored}'
+        )
     return (
         f'{{"schema_version":{values["schema_version"]},"agent_id":{quote(values["agent_id"])},'
-        f'"run_id":{quote(values["run_id"])},"iteration":{values["iteration"]},'
-        f'"confidence":{values["confidence"]!r},"prompt_tokens":{values["prompt_tokens"]},'
-        f'"completion_tokens":{values["completion_tokens"]},"created_at":"{values["created_at"].isoformat()}",'
+        f'"run_id":{quote(values["run_id"])},"created_at":"{_iso(values["created_at"])}",'
         f'"updated_at":"{values["updated_at"].isoformat()}"{stored}}}'
     )
+
+
+# The beginning of a conversation is written again with each of its states.
+_iso = lru_cache(maxsize=1024)(datetime.isoformat)
 
 
 def encode_element(field: str, element: Any) -> str:

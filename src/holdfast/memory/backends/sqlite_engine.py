@@ -8,6 +8,7 @@ import contextlib
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -21,7 +22,7 @@ from holdfast.core.errors import (
     StorageFull,
     Unavailable,
 )
-from holdfast.memory.backends.sql.plan import Plan, PlanFactory, Statement, fetch
+from holdfast.memory.backends.sql.plan import Batch, Plan, PlanFactory, Statement, fetch
 from holdfast.memory.backends.sql.schema import Schema, migrate
 from holdfast.memory.backends.workers import Workers
 
@@ -33,6 +34,7 @@ _UNAVAILABLE = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CANTO
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
 _IDLE_READERS = 4
 _SCRUB_MS = 2000
+_WAL_PAUSE = 0.005
 
 
 class SqliteEngine:
@@ -62,7 +64,7 @@ class SqliteEngine:
 
     def _start(self) -> None:
         """The state of one process: a forked child begins anew and never touches its parent's connections."""
-        self._pid = os.getpid()
+        self._process = _process[0]
         self._turn = threading.RLock()
         self._writer: sqlite3.Connection | None = None
         self._readers: list[sqlite3.Connection] = []
@@ -86,20 +88,24 @@ class SqliteEngine:
 
     def run(self, plan: PlanFactory[T], schema: Schema, *, write: bool) -> T:
         """Run a plan on these tables in the calling thread, in one transaction."""
-        if os.getpid() != self._pid:
-            self._abandon()
-        if self._closed:
-            raise Closed(f"{self.path} is closed")
+        self._check_process()
+        if write or self.in_memory:
+            return self._write(plan(), schema)
         try:
-            return self._write(plan, schema) if write or self.in_memory else self._read(plan, schema)
+            return self._read(plan, schema)
         except sqlite3.Error as error:
             raise _translated(error, self.path) from error
 
-    def _write(self, plan: PlanFactory[T], schema: Schema) -> T:
-        with self._turn:
-            return _transact(self._writing(schema), plan(), "BEGIN IMMEDIATE")
+    def _write(self, plan: Plan[T], schema: Schema, first: Batch | None = None) -> T:
+        try:
+            with self._turn:
+                return _transact(self._writing(schema), plan, "BEGIN IMMEDIATE", first)
+        except sqlite3.Error as error:
+            raise _translated(error, self.path) from error
 
     def _read(self, plan: PlanFactory[T], schema: Schema) -> T:
+        if self._closed:
+            raise Closed(f"{self.path} is closed")
         if schema.key not in self._ready:
             with self._turn:
                 self._writing(schema)
@@ -144,7 +150,7 @@ class SqliteEngine:
         if self._closed:
             return
         self._closed = True
-        if os.getpid() != self._pid:
+        if _process[0] != self._process:
             return
         with self._turn:
             while self._readers:
@@ -155,10 +161,11 @@ class SqliteEngine:
 
     # ── connections ───────────────────────────────────────────────────────────────────────────────
 
-    def _abandon(self) -> None:
-        # Closing a connection that a parent process opened would release that process's locks: keep it, unused.
-        _inherited.append((self._writer, self._readers))
-        self._start()
+    def _check_process(self) -> None:
+        if _process[0] != self._process:
+            # Closing a connection that a parent process opened would release that process's locks: keep it, unused.
+            _inherited.append((self._writer, self._readers))
+            self._start()
 
     def _writing(self, schema: Schema | None = None) -> sqlite3.Connection:
         if self._closed:  # by another thread, while this one waited for its turn
@@ -208,7 +215,7 @@ class SqliteEngine:
         )
         try:
             if not self.in_memory:
-                connection.execute("PRAGMA journal_mode = WAL")
+                self._use_wal(connection)
             connection.execute(f"PRAGMA synchronous = {self._durability}")
             # What is deleted is overwritten: some builds of SQLite do so anyway, all should. Saves delete nothing.
             connection.execute("PRAGMA secure_delete = ON")
@@ -220,6 +227,18 @@ class SqliteEngine:
         return connection
 
 
+    def _use_wal(self, connection: sqlite3.Connection) -> None:
+        """Once for a file: processes that open a new one together meet here, where SQLite itself doesn't wait."""
+        deadline = time.monotonic() + self._busy_seconds
+        while connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+                time.sleep(_WAL_PAUSE)
+
+
 class ThreadedSqliteEngine(SqliteEngine):
     """The same for an event loop: a plan is one hop to a worker thread, whatever its number of statements."""
 
@@ -227,29 +246,31 @@ class ThreadedSqliteEngine(SqliteEngine):
         super()._start()
         self._workers = Workers(f"holdfast {self.path}")
 
-    async def read(self, plan: PlanFactory[T], schema: Schema) -> T:
-        workers = self._current_workers()
-        return await workers.call(lambda: self.run(plan, schema, write=False), write=self.in_memory)
+    def read(self, plan: PlanFactory[T], schema: Schema) -> Coroutine[Any, Any, T]:
+        self._check_process()
+        return self._workers.call(lambda: self.run(plan, schema, write=False), write=self.in_memory)
 
-    async def write(self, plan: PlanFactory[T], schema: Schema) -> T:
-        return await self._current_workers().call(lambda: self.run(plan, schema, write=True), write=True)
+    def write(self, plan: PlanFactory[T], schema: Schema) -> Coroutine[Any, Any, T]:
+        self._check_process()
+        # The first batch needs no I/O: it is made here, where what it is made of is at hand.
+        begun = plan()
+        first = next(begun)
+        return self._workers.call(lambda: self._write(begun, schema, first), write=True)
 
     def later(self, plan: PlanFactory[Any], schema: Schema) -> None:
-        self._current_workers().post(lambda: SqliteEngine.later(self, plan, schema))
+        self._check_process()
+        self._workers.post(lambda: SqliteEngine.later(self, plan, schema))
 
     async def scrub(self) -> None:
-        await self._current_workers().call(self.scrub_now, write=True)
+        self._check_process()
+        await self._workers.call(self.scrub_now, write=True)
 
     async def close(self) -> None:
         if not self._closed:
-            workers = self._current_workers()
+            self._check_process()
+            workers = self._workers
             await workers.call(self.close_now, write=True)
             workers.stop()
-
-    def _current_workers(self) -> Workers:
-        if os.getpid() != self._pid:
-            self._abandon()
-        return self._workers
 
 
 class BoundEngine:
@@ -278,13 +299,22 @@ class BoundEngine:
 
 
 _inherited: list[Any] = []
+_process = [0]  # changes in a forked child
 
 
-def _transact(connection: sqlite3.Connection, plan: Plan[T], begin: str) -> T:
+def _after_fork() -> None:
+    _process[0] += 1
+
+
+if hasattr(os, "register_at_fork"):  # absent on Windows
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _transact(connection: sqlite3.Connection, plan: Plan[T], begin: str, first: Batch | None = None) -> T:
     cursor = connection.cursor()
     cursor.execute(begin)
     try:
-        value = _send(cursor, plan)
+        value = _send(cursor, plan, first)
         cursor.execute("COMMIT")
     except BaseException:
         # A failed COMMIT or a full disk may have ended the transaction already.
@@ -294,9 +324,9 @@ def _transact(connection: sqlite3.Connection, plan: Plan[T], begin: str) -> T:
     return value
 
 
-def _send(cursor: sqlite3.Cursor, plan: Plan[T]) -> T:
+def _send(cursor: sqlite3.Cursor, plan: Plan[T], first: Batch | None) -> T:
     try:
-        batch = next(plan)
+        batch = next(plan) if first is None else first
         while True:
             batch = plan.send(_run_batch(cursor, batch))
     except StopIteration as stop:

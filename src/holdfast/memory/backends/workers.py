@@ -88,7 +88,6 @@ class Workers:
         self._reads: _Queue = queue.SimpleQueue()
         self._starting = threading.Lock()
         self._threads = {"write": 0, "read": 0}
-        self._busy_readers = 0
         weakref.finalize(self, _stop, self._writes, 1, self._reads, _READERS)
 
     async def call(self, work: Callable[[], T], *, write: bool) -> T:
@@ -115,12 +114,20 @@ class Workers:
             self._threads = {"write": 0, "read": 0}
 
     def _put(self, job: _Job, write: bool) -> None:
-        kind, jobs, most = ("write", self._writes, 1) if write else ("read", self._reads, _READERS)
         with self._starting:  # or a job might be put behind the word that ends the last thread
-            if self._threads[kind] < most and (self._threads[kind] == 0 or not jobs.empty()):
-                self._threads[kind] += 1
-                threading.Thread(target=_work, args=(jobs,), name=f"{self._name} {kind}", daemon=True).start()
-            jobs.put(job)
+            if write:
+                if not self._threads["write"]:
+                    self._start_thread("write", self._writes)
+                self._writes.put(job)
+            else:
+                running = self._threads["read"]
+                if not running or (running < _READERS and not self._reads.empty()):
+                    self._start_thread("read", self._reads)
+                self._reads.put(job)
+
+    def _start_thread(self, kind: str, jobs: _Queue) -> None:
+        self._threads[kind] += 1
+        threading.Thread(target=_work, args=(jobs,), name=f"{self._name} {kind}", daemon=True).start()
 
 
 def _work(jobs: _Queue) -> None:

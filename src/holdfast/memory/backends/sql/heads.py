@@ -3,9 +3,9 @@
 It is only ever a guess: a save that relies on it is guarded by the life and the next sequence of the thread.
 """
 
-import threading
 from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from holdfast.memory.log import KnownList
@@ -27,22 +27,22 @@ ThreadKey = tuple[str, str, str]
 
 
 class Heads:
-    """The most recently used heads."""
+    """The most recently used heads. No lock: each step is atomic by itself, and a lost one costs only time."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[ThreadKey, KnownHead] = OrderedDict()
         self._newest: dict[tuple[str, str], ThreadKey] = {}
-        self._lock = threading.Lock()
 
     def get(self, key: ThreadKey) -> KnownHead | None:
         return self._known.get(key)
 
     def remember(self, key: ThreadKey, head: KnownHead) -> None:
-        with self._lock:
-            self._known[key] = head
-            self._known.move_to_end(key)
-            if len(self._known) > _MOST:
-                self._known.popitem(last=False)
+        known = self._known
+        known[key] = head
+        with suppress(KeyError):  # another thread may have forgotten it, or the oldest one
+            known.move_to_end(key)
+            if len(known) > _MOST:
+                known.popitem(last=False)
 
     def note_saved(self, key: ThreadKey) -> None:
         """This process saved that thread last in its scope."""
@@ -55,5 +55,4 @@ class Heads:
         return self._newest.get((key[0], key[1])) == key
 
     def forget(self, key: ThreadKey) -> None:
-        with self._lock:
-            self._known.pop(key, None)
+        self._known.pop(key, None)

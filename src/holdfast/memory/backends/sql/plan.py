@@ -25,7 +25,8 @@ class Statement(NamedTuple):
     guard: bool = False
 
 
-Plan = Generator[list[Statement], list[Any], T]
+Batch = list[Statement]
+Plan = Generator[Batch, list[Any], T]
 PlanFactory = Callable[[], Plan[T]]
 
 
