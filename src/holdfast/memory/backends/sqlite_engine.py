@@ -226,7 +226,6 @@ class SqliteEngine:
             raise
         return connection
 
-
     def _use_wal(self, connection: sqlite3.Connection) -> None:
         """Once for a file: processes that open a new one together meet here, where SQLite itself doesn't wait."""
         deadline = time.monotonic() + self._busy_seconds

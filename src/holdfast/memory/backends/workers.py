@@ -5,10 +5,13 @@ done when its caller learns of the cancellation.
 """
 
 import asyncio
+import os
 import queue
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -16,15 +19,62 @@ T = TypeVar("T")
 _READERS = 3
 
 
+class _Inbox:
+    """Results on their way to one event loop: a queue, and a bell that the loop listens to.
+
+    It stays alive, and its bell with it, while a job may still ring it.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._results: deque[tuple[_Job, Any, BaseException | None]] = deque()
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        try:
+            loop.add_reader(self._bell, self._deliver)
+        except BaseException:
+            os.close(self._bell)
+            raise
+
+    def put(self, job: "_Job", value: Any, error: BaseException | None) -> None:
+        """From any thread."""
+        self._results.append((job, value, error))
+        os.eventfd_write(self._bell, 1)
+
+    def _deliver(self) -> None:
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._bell)
+        while self._results:
+            job, value, error = self._results.popleft()
+            job.finish(value, error)
+
+    def __del__(self) -> None:
+        with suppress(AttributeError):  # there was no bell
+            os.close(self._bell)
+
+
+class _Post:
+    """The same for a loop that can't listen to a bell: by the loop's own, dearer way."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = weakref.ref(loop)
+
+    def put(self, job: "_Job", value: Any, error: BaseException | None) -> None:
+        loop = self._loop()
+        if loop is not None:
+            with suppress(RuntimeError):  # that loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(job.finish, value, error)
+
+
 class _Job:
     """Work for a thread, and the future that its caller waits for. The future is touched by its loop alone."""
 
-    __slots__ = ("_claim", "_done", "_future", "_loop", "_work")
+    __slots__ = ("_claim", "_done", "_inbox", "_work", "future")
 
-    def __init__(self, work: Callable[[], Any], loop: asyncio.AbstractEventLoop | None) -> None:
+    def __init__(
+        self, work: Callable[[], Any], inbox: _Inbox | _Post | None, future: "asyncio.Future[Any] | None"
+    ) -> None:
         self._work = work
-        self._loop = loop
-        self._future: asyncio.Future[Any] | None = None if loop is None else loop.create_future()
+        self._inbox = inbox
+        self.future = future
         self._claim = [True]
         self._done = False
 
@@ -44,36 +94,29 @@ class _Job:
             value = self._work()
         except BaseException as caught:  # handed to the caller, whatever it is
             error = caught
-        if self._loop is not None:
-            try:
-                self._loop.call_soon_threadsafe(self._finish, value, error)
-            except RuntimeError:
-                return  # that loop is closed: nobody waits any more
-
-    def waiting(self) -> "asyncio.Future[Any]":
-        assert self._future is not None
-        return self._future
+        if self._inbox is not None:
+            self._inbox.put(self, value, error)
 
     async def finished(self) -> None:
         """Wait for the end of work that can't be stopped, however often the waiting itself is cancelled."""
         while not self._done:
-            assert self._loop is not None
-            self._future = self._loop.create_future()
+            self.future = asyncio.get_running_loop().create_future()
             try:
-                await self._future
+                await self.future
             except asyncio.CancelledError:
                 continue
             except BaseException:
                 return  # the caller learns that it was cancelled
 
-    def _finish(self, value: Any, error: BaseException | None) -> None:
+    def finish(self, value: Any, error: BaseException | None) -> None:
+        """On the caller's loop."""
         self._done = True
-        if self._future is None or self._future.done():
+        if self.future is None or self.future.done():
             return
         if error is None:
-            self._future.set_result(value)
+            self.future.set_result(value)
         else:
-            self._future.set_exception(error)
+            self.future.set_exception(error)
 
 
 _Queue = queue.SimpleQueue["_Job | None"]
@@ -88,30 +131,46 @@ class Workers:
         self._reads: _Queue = queue.SimpleQueue()
         self._starting = threading.Lock()
         self._threads = {"write": 0, "read": 0}
+        self._inboxes: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Inbox | _Post] = (
+            weakref.WeakKeyDictionary()
+        )
         weakref.finalize(self, _stop, self._writes, 1, self._reads, _READERS)
 
     async def call(self, work: Callable[[], T], *, write: bool) -> T:
         """Do the work in a thread and return what it returns."""
         loop = asyncio.get_running_loop()
-        job = _Job(work, loop)
+        future: asyncio.Future[T] = loop.create_future()
+        job = _Job(work, self._inboxes.get(loop) or self._open_inbox(loop), future)
         self._put(job, write)
         try:
-            value: T = await job.waiting()
+            return await future
         except asyncio.CancelledError:
             if not job.claim():
                 await job.finished()
             raise
-        return value
 
     def post(self, work: Callable[[], Any]) -> None:
         """Do the work after the writes that are queued; nobody waits for it."""
-        self._put(_Job(work, None), True)
+        self._put(_Job(work, None, None), True)
 
     def stop(self) -> None:
         """Let the threads end once they have done what is queued. A later call starts new ones."""
         with self._starting:
             _stop(self._writes, self._threads["write"], self._reads, self._threads["read"])
             self._threads = {"write": 0, "read": 0}
+
+    def _open_inbox(self, loop: asyncio.AbstractEventLoop) -> _Inbox | _Post:
+        inbox: _Inbox | _Post
+        try:
+            inbox = _Inbox(loop)
+        except (
+            AttributeError,
+            NotImplementedError,
+            OSError,
+        ):  # not on Linux, not a selector's loop, no file left
+            inbox = _Post(loop)
+        self._inboxes[loop] = inbox
+        return inbox
 
     def _put(self, job: _Job, write: bool) -> None:
         with self._starting:  # or a job might be put behind the word that ends the last thread
