@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from json.encoder import encode_basestring
 from typing import Annotated, Any, Final, Self
 
 from pydantic import BeforeValidator, Field, TypeAdapter
+from pydantic_core import to_json
 
 from holdfast.core import codec
 from holdfast.core.errors import Corrupt, InvalidInput
@@ -225,7 +225,7 @@ def encode_message(message: Message) -> str:
     content = values["content"]
     text = f'{{"role":"{values["role"]._value_}"'
     if content is not None:
-        text += ',"content":' + (encode_basestring(content) if content.isascii() else quote(content))
+        text += ',"content":' + (to_json(content).decode() if content.isascii() else quote(content))
     if values["tool_calls"]:
         calls = ",".join([_encode_call(call, i) for i, call in enumerate(values["tool_calls"])])
         text += f',"tool_calls":[{calls}]'
@@ -248,7 +248,7 @@ def _encode_call(call: ToolCall, index: int) -> str:
 def quote(text: str) -> str:
     """`text` as the codec writes it, only faster: a JSON string, readable unless it has lone surrogates."""
     if text.isascii() or codec.is_unicode(text):
-        return encode_basestring(text)
+        return to_json(text).decode()
     return codec.dumps(str(text))
 
 

@@ -193,8 +193,11 @@ class AgentState(FrozenModel):
 
     def _with(self, **changes: Any) -> Self:
         # Strictly later, also when the clock stands still or runs backwards.
-        changes["updated_at"] = max(_now(), self.updated_at + _MICROSECOND)
-        return build(type(self), {**self.__dict__, **changes}, self.__pydantic_fields_set__ | changes.keys())
+        now, before = _now(), self.updated_at
+        changes["updated_at"] = now if now > before else before + _MICROSECOND
+        known = self.__pydantic_fields_set__
+        fields_set = known if known >= changes.keys() else known | changes.keys()
+        return build(type(self), {**self.__dict__, **changes}, fields_set)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, AgentState) or type(self) is not type(other):

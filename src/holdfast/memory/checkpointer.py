@@ -62,15 +62,13 @@ class BaseCheckpointer(CheckpointerHooks):
         if not isinstance(state, AgentState):
             raise InvalidInput(f"state must be an AgentState, got {type(state).__name__}")
         request = SaveRequest(
-            thread_id=validate.identifier(thread_id, "thread_id"),
-            state=state,
-            checkpoint_id=new_id()
-            if checkpoint_id is None
-            else validate.identifier(checkpoint_id, "checkpoint_id"),
-            id_given=checkpoint_id is not None,
-            metadata=validate.metadata(metadata),
-            parent=parent if parent is UNSET else validate.optional_identifier(parent, "parent"),
-            now_us=self._clock.now_us(),
+            validate.identifier(thread_id, "thread_id"),
+            state,
+            new_id() if checkpoint_id is None else validate.identifier(checkpoint_id, "checkpoint_id"),
+            checkpoint_id is not None,
+            validate.metadata(metadata),
+            parent if parent is UNSET else validate.optional_identifier(parent, "parent"),
+            self._clock.now_us(),
         )
         return await self._save(request)
 

@@ -37,6 +37,8 @@ from holdfast.memory.log import (
     seal,
 )
 
+_new = tuple.__new__  # see `log`
+
 
 class NewCheckpoint(NamedTuple):
     """What is to be saved. ``parent`` is compared with the head; its pending writes are folded in, and go.
@@ -179,7 +181,7 @@ class Saver:
             *(next_seq, next_seq + 1, new.now, new.expires, new.now, scope, ns),
             *(scope, ns, thread_id, life, seq, next_seq, pending, new.now),
         )
-        return Statement("change", self._move_sql, values, True)
+        return _new(Statement, ("change", self._move_sql, values, True))
 
     def _stay(self, known: KnownHead, new: NewCheckpoint) -> Statement:
         """Move the head of a thread that is the one that was saved last and has no pending writes."""
@@ -189,7 +191,7 @@ class Saver:
             *(next_seq, next_seq + 1, new.now, new.expires),
             *(scope, ns, thread_id, life, seq, next_seq, 0, new.now, scope, ns),
         )
-        return Statement("change", self._stay_sql, values, True)
+        return _new(Statement, ("change", self._stay_sql, values, True))
 
     def _insert(
         self, head: KnownHead, known: KnownHead, entries: list[Entry], new: NewCheckpoint
@@ -202,9 +204,10 @@ class Saver:
             *(new.now, new.metadata, new.parts.head, dump_lists(lists, life)),
         )
         values = (life, *columns, seal(*columns), named(columns[1], seq))
-        statements = [Statement("change", self._checkpoint_sql, values)]
+        statements = [_new(Statement, ("change", self._checkpoint_sql, values, False))]
         if entries:
-            statements.append(Statement("many", self._entry_sql, [(seq, *entry) for entry in entries]))
+            rows = [(seq, *entry) for entry in entries]
+            statements.append(_new(Statement, ("many", self._entry_sql, rows, False)))
         return statements
 
     # ── what is stored already ────────────────────────────────────────────────────────────────────
@@ -270,13 +273,13 @@ def _next_head(known: KnownHead, new: NewCheckpoint) -> tuple[KnownHead, list[En
     certain = True
     for index, (name, elements) in enumerate(parts_lists.items()):
         before = known_lists.get(name, EMPTY)
-        place = Place(life, seq * LOGS_A_SAVE + index, encoders[name], int(name == searchable))
+        place = _new(Place, (life, seq * LOGS_A_SAVE + index, encoders[name], int(name == searchable)))
         lists[name], added = grow(before, elements, place)
         if added:
             certain = certain and before.at_end
             entries += added
     checkpoint_id = new.checkpoint_id if new.id_given else tell_sequence(new.checkpoint_id, seq)
-    return KnownHead(life, seq, seq + 1, checkpoint_id, lists), entries, certain
+    return _new(KnownHead, (life, seq, seq + 1, checkpoint_id, lists)), entries, certain
 
 
 def _same_content(twin: CheckpointRow, stored: Mapping[str, Sequence[str]], new: NewCheckpoint) -> bool:
