@@ -45,7 +45,7 @@ class RepeatedIdOverwrites(MemoryCheckpointer):
     async def _save(self, request: SaveRequest) -> str:
         thread = self._find(request.thread_id)
         if thread is not None and len(thread.rows) > 1:
-            thread.rows.pop(request.checkpoint_id, None)
+            thread.rows.pop(str(request.checkpoint_id), None)
         elif thread is not None and request.checkpoint_id in thread.rows:
             self._remove(request.thread_id)
         return await super()._save(request)
@@ -54,7 +54,8 @@ class RepeatedIdOverwrites(MemoryCheckpointer):
 @MUTANTS.caught_by(SavingCases, "test_a_repeated_save_returns_its_id_and_writes_nothing")
 class RepeatedIdAlwaysConflicts(MemoryCheckpointer):
     async def _save(self, request: SaveRequest) -> str:
-        if await self._info(request.thread_id, request.checkpoint_id) is not None:
+        given = request.checkpoint_id
+        if given is not None and await self._info(request.thread_id, given) is not None:
             raise Conflict("taken", actual=request.checkpoint_id)
         return await super()._save(request)
 

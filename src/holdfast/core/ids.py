@@ -12,6 +12,7 @@ from random import Random
 _RANDOM_BITS = 56
 _SEQUENCE_BITS = 24
 _SEQUENCE_CHARACTERS = 6
+_SEQUENCE_MASK = (1 << _SEQUENCE_BITS) - 1
 _CHARACTERS = 26
 
 
@@ -47,9 +48,9 @@ def new_id() -> str:
     return f"{_series[0].next():026x}"
 
 
-def tell_sequence(text: str, sequence: int) -> str:
-    """The id with that sequence number at its end, as far as it has room for it."""
-    return f"{text[:-_SEQUENCE_CHARACTERS]}{sequence % (1 << _SEQUENCE_BITS):06x}"
+def new_id_with(sequence: int) -> str:
+    """A new id that has a sequence number at its end, as far as there is room for it."""
+    return f"{_series[0].next() >> _SEQUENCE_BITS:020x}{sequence & _SEQUENCE_MASK:06x}"
 
 
 def told_sequence(text: str) -> int | None:

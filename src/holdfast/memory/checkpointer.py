@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from holdfast.core.errors import Conflict, InvalidInput
-from holdfast.core.ids import new_id
 from holdfast.core.state import AgentState
 from holdfast.core.unset import UNSET, UnsetType
 from holdfast.memory import transfer, validate
@@ -64,8 +63,7 @@ class BaseCheckpointer(CheckpointerHooks):
         request = SaveRequest(
             validate.identifier(thread_id, "thread_id"),
             state,
-            new_id() if checkpoint_id is None else validate.identifier(checkpoint_id, "checkpoint_id"),
-            checkpoint_id is not None,
+            validate.optional_identifier(checkpoint_id, "checkpoint_id"),
             validate.metadata(metadata),
             parent if parent is UNSET else validate.optional_identifier(parent, "parent"),
             self._clock.now_us(),

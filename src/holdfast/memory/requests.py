@@ -9,12 +9,14 @@ from holdfast.core.unset import UnsetType
 
 
 class SaveRequest(NamedTuple):
-    """``parent``: an id to compare the head with, ``None`` for "no such thread", unset for "whatever it is"."""
+    """``checkpoint_id``: ``None`` if the backend is to make one (see `core.ids`).
+
+    ``parent``: an id to compare the head with, ``None`` for "no such thread", unset for "whatever it is".
+    """
 
     thread_id: str
     state: AgentState
-    checkpoint_id: str
-    id_given: bool
+    checkpoint_id: str | None
     metadata: dict[str, Any]
     parent: str | UnsetType | None
     now_us: int

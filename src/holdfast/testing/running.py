@@ -3,10 +3,16 @@
 import asyncio
 import functools
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
+
+
+def bounded(most: int = 5_000) -> Iterator[int]:
+    """For loops that wait for something to happen: a backend with which it never does fails, and doesn't hang."""
+    yield from range(most)
+    raise AssertionError(f"there was no end after {most:,} rounds")
 
 
 class Suite:

@@ -10,6 +10,7 @@ from typing import Any
 from holdfast.core import codec
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.errors import Conflict
+from holdfast.core.ids import new_id
 from holdfast.core.state import LOGGED_FIELDS, decode_state, encode_head
 from holdfast.core.unset import UNSET
 from holdfast.memory import validate
@@ -76,16 +77,17 @@ class MemoryCheckpointer(BaseCheckpointer):
 
     async def _save(self, request: SaveRequest) -> str:
         thread = self._find(request.thread_id)
+        checkpoint_id = request.checkpoint_id or new_id()
         head_id = None if thread is None else thread.head.checkpoint_id
         metadata, head = codec.dumps(request.metadata), encode_head(request.state)
         lists = encode_lists(request.state, None if thread is None else thread.last_saved)
-        known = None if thread is None else thread.rows.get(request.checkpoint_id)
+        known = None if thread is None else thread.rows.get(checkpoint_id)
         if known is not None:
             same_parent = request.parent is UNSET or request.parent == known.parent_id
             if same_parent and (known.metadata, known.head, known.lists) == (metadata, head, lists):
                 return known.checkpoint_id  # the answer to the first try was lost
             raise Conflict(
-                f"thread {request.thread_id!r} already has another checkpoint {request.checkpoint_id!r}",
+                f"thread {request.thread_id!r} already has another checkpoint {checkpoint_id!r}",
                 expected=None,
                 actual=known.checkpoint_id,
             )
@@ -99,13 +101,13 @@ class MemoryCheckpointer(BaseCheckpointer):
             thread = self._begin(request.thread_id, request.now_us)
         elif request.parent is not UNSET:
             thread.drop_writes(thread.head.checkpoint_id)
-        thread.rows[request.checkpoint_id] = Row(
-            request.checkpoint_id, head_id, thread.next_sequence, request.now_us, metadata, head, lists
+        thread.rows[checkpoint_id] = Row(
+            checkpoint_id, head_id, thread.next_sequence, request.now_us, metadata, head, lists
         )
         thread.next_sequence += 1
         thread.last_saved = (request.state, lists)
         self._touch(thread, request.now_us)
-        return request.checkpoint_id
+        return checkpoint_id
 
     async def _read(self, thread_id: str, checkpoint_id: str | None) -> Checkpoint | None:
         row = self._row(thread_id, checkpoint_id)

@@ -134,13 +134,16 @@ class Workers:
         self._inboxes: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Inbox | _Post] = (
             weakref.WeakKeyDictionary()
         )
+        self._latest: tuple[Callable[[], asyncio.AbstractEventLoop | None], _Inbox | _Post] | None = None
         weakref.finalize(self, _stop, self._writes, 1, self._reads, _READERS)
 
     async def call(self, work: Callable[[], T], *, write: bool) -> T:
         """Do the work in a thread and return what it returns."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        job = _Job(work, self._inboxes.get(loop) or self._open_inbox(loop), future)
+        latest = self._latest  # nearly always there is only one loop
+        inbox = latest[1] if latest is not None and latest[0]() is loop else self._inbox_of(loop)
+        job = _Job(work, inbox, future)
         self._put(job, write)
         try:
             return await future
@@ -159,17 +162,19 @@ class Workers:
             _stop(self._writes, self._threads["write"], self._reads, self._threads["read"])
             self._threads = {"write": 0, "read": 0}
 
-    def _open_inbox(self, loop: asyncio.AbstractEventLoop) -> _Inbox | _Post:
-        inbox: _Inbox | _Post
-        try:
-            inbox = _Inbox(loop)
-        except (
-            AttributeError,
-            NotImplementedError,
-            OSError,
-        ):  # not on Linux, not a selector's loop, no file left
-            inbox = _Post(loop)
-        self._inboxes[loop] = inbox
+    def _inbox_of(self, loop: asyncio.AbstractEventLoop) -> _Inbox | _Post:
+        inbox = self._inboxes.get(loop)
+        if inbox is None:
+            try:
+                inbox = _Inbox(loop)
+            except (
+                AttributeError,
+                NotImplementedError,
+                OSError,
+            ):  # not Linux; not a selector's loop; no file left
+                inbox = _Post(loop)
+            self._inboxes[loop] = inbox
+        self._latest = (weakref.ref(loop), inbox)
         return inbox
 
     def _put(self, job: _Job, write: bool) -> None:

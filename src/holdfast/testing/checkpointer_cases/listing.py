@@ -17,6 +17,7 @@ from holdfast.testing.checkpointer_cases.base import (
     requires,
 )
 from holdfast.testing.clock import FrozenClock
+from holdfast.testing.running import bounded
 
 
 async def touch(checkpointer: BaseCheckpointer, *thread_ids: str) -> None:
@@ -127,7 +128,7 @@ class ListingCases(CheckpointerCases):
             for size in (1, 2, 3, 7, 8):
                 seen: list[str] = []
                 after: str | None = None
-                while True:
+                for _ in bounded():
                     page = await checkpointer.list_threads(size, after=after)
                     seen += page
                     after = page.next
@@ -304,7 +305,7 @@ async def _paged(
 ) -> list[tuple[str, str]]:
     seen: list[tuple[str, str]] = []
     after: str | None = None
-    while True:
+    for _ in bounded():
         if where is None:
             page = await checkpointer.list_with_metadata(size, after=after)
         else:
@@ -312,4 +313,5 @@ async def _paged(
         seen += ids_of(page)
         after = page.next
         if after is None:
-            return seen
+            break
+    return seen

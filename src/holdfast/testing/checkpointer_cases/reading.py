@@ -21,6 +21,7 @@ from holdfast.testing.checkpointer_cases.base import (
     texts,
     with_texts,
 )
+from holdfast.testing.running import bounded
 
 
 class ReadingCases(CheckpointerCases):
@@ -95,7 +96,7 @@ class ReadingCases(CheckpointerCases):
             for size in range(1, 8):
                 seen: list[str] = []
                 page = await checkpointer.list_checkpoints("t", size)
-                while True:
+                for _ in bounded():
                     seen += page
                     if page.next is None:
                         break

@@ -23,6 +23,7 @@ from holdfast.testing.checkpointer_cases.base import (
     with_texts,
 )
 from holdfast.testing.clock import FrozenClock
+from holdfast.testing.running import bounded
 
 STRANGE_TEXT = "NUL \x00, lone \ud800 and \udfff, 🦀 e\u0301 \u2028 \\ \" ' % _ * ? [ ] $hf {} <b>\r\n\t"
 STRANGE_METADATA: dict[str, Any] = {
@@ -185,7 +186,7 @@ class SavingCases(CheckpointerCases):
             requires(checkpointer, "compare_and_set")
 
             async def append(text: str) -> None:
-                while True:
+                for _ in bounded():
                     found = await checkpointer.get("t")
                     state, parent = (found.state, found.info.checkpoint_id) if found else (AgentState(), None)
                     try:
@@ -379,7 +380,7 @@ class SavingCases(CheckpointerCases):
             assert await checkpointer.list_checkpoints("t", 5000) == ids
             paged: list[str] = []
             page = await checkpointer.history("t", 400)
-            while True:
+            for _ in bounded():
                 paged += [info.checkpoint_id for info in page]
                 assert [info.metadata["n"] for info in page] == [int(info.checkpoint_id[1:]) for info in page]
                 if page.next is None:

@@ -19,6 +19,7 @@ from holdfast.testing.checkpointer_cases.base import (
     requires,
 )
 from holdfast.testing.clock import FrozenClock
+from holdfast.testing.running import bounded
 
 LIKE_SCOPES = [
     "a",
@@ -218,7 +219,7 @@ class ScopesCases(CheckpointerCases):
             for size in range(1, 9):
                 seen: list[tuple[str | None, str]] = []
                 after: str | None = None
-                while True:
+                for _ in bounded():
                     page = await admin.list_threads(size, after=after)
                     seen += page
                     after = page.next

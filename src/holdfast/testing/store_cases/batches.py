@@ -8,6 +8,7 @@ import pytest
 from holdfast.core.errors import Conflict, InvalidInput
 from holdfast.memory.records import DeleteOp, PutOp
 from holdfast.memory.store import BaseStore
+from holdfast.testing.running import bounded
 from holdfast.testing.store_cases.base import NS, OpenStore, StoreCases, fill, keys, requires, wrong
 
 OTHER = ("suite", "other")
@@ -114,7 +115,7 @@ class BatchCases(StoreCases):
             await fill(store, NS, {"a": 100, "b": 100})
 
             async def move(amount: int) -> None:
-                while True:
+                for _ in bounded():
                     a, b = await store.get_item(NS, "a"), await store.get_item(NS, "b")
                     assert a is not None
                     assert b is not None

@@ -13,6 +13,7 @@ from holdfast.core.errors import Closed, Conflict, InvalidInput
 from holdfast.memory.records import Page, StoreItem
 from holdfast.memory.store import BaseStore
 from holdfast.testing.clock import FrozenClock
+from holdfast.testing.running import bounded
 from holdfast.testing.store_cases.base import (
     NS,
     VALUES,
@@ -183,7 +184,7 @@ class ItemCases(StoreCases):
 
             async def add(name: int) -> None:
                 for step in range(4):
-                    while True:
+                    for _ in bounded():
                         item = await store.get_item(NS, "list")
                         done = [] if item is None else item.value
                         version = 0 if item is None else item.version

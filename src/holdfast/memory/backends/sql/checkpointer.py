@@ -56,16 +56,15 @@ class SqlCheckpointer(BaseCheckpointer):
     # ── saving and loading ────────────────────────────────────────────────────────────────────────
 
     async def _save(self, request: SaveRequest) -> str:
-        thread_id, state, checkpoint_id, id_given, metadata, parent, now = request
+        thread_id, state, checkpoint_id, metadata, parent, now = request
         key = self._key(thread_id)
 
         def plan() -> Plan[saving.Saved]:
-            meta = codec.dumps(metadata) if metadata else "{}"
-            new = saving.NewCheckpoint(
-                *(key, checkpoint_id, id_given, meta, split_state(state), parent, now, self._expires(now)),
-                scope_prefix=scope_prefix(key[0]),
+            text = codec.dumps(metadata) if metadata else "{}"
+            parts, expires = split_state(state), self._expires(now)
+            return self._saver.save(
+                saving.NewCheckpoint(key, checkpoint_id, text, parts, parent, now, expires)
             )
-            return self._saver.save(new)
 
         saved = await self._engine.write(plan)
         if saved.head is not None:

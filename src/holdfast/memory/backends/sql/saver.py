@@ -13,7 +13,7 @@ from holdfast.core.unset import UNSET
 from holdfast.memory.backends.sql import deleting, reading
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.heads import Heads, ThreadKey
-from holdfast.memory.backends.sql.keys import DEFAULT_SCOPE, saver_ns, scope_prefix
+from holdfast.memory.backends.sql.keys import DEFAULT_SCOPE, saver_ns
 from holdfast.memory.backends.sql.lineage import visible
 from holdfast.memory.backends.sql.plan import Engine, Plan, fetch
 from holdfast.memory.backends.sql.saving import NewCheckpoint, Saved, Saver
@@ -61,13 +61,11 @@ class SqlCheckpointSaver(BaseCheckpointSaver):
             new = NewCheckpoint(
                 key=key,
                 checkpoint_id=checkpoint_id,
-                id_given=True,
                 metadata=codec.dumps(metadata),
                 parts=split_document(data, logged),
                 parent=UNSET,
                 now=now,
                 expires=None,
-                scope_prefix=scope_prefix(DEFAULT_SCOPE),
                 recorded_parent=parent_id,
             )
             return (yield from self._saver.save(new))

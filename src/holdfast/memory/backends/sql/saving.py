@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from holdfast.core.errors import Conflict
-from holdfast.core.ids import new_key, tell_sequence
+from holdfast.core.ids import new_id_with, new_key
 from holdfast.core.unset import UNSET, UnsetType
 from holdfast.memory.backends.sql.deleting import delete_thread
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.heads import Heads, KnownHead, ThreadKey
-from holdfast.memory.backends.sql.keys import named
+from holdfast.memory.backends.sql.keys import named, scope_prefix
 from holdfast.memory.backends.sql.lineage import ThreadRow, next_number
 from holdfast.memory.backends.sql.plan import Plan, Statement, execute, fetch_one
 from holdfast.memory.backends.sql.reading import (
@@ -43,20 +43,18 @@ _new = tuple.__new__  # see `log`
 class NewCheckpoint(NamedTuple):
     """What is to be saved. ``parent`` is compared with the head; its pending writes are folded in, and go.
 
-    An id that was not given is completed with the checkpoint's sequence.
+    Without a ``checkpoint_id`` it gets one that tells its sequence.
 
     ``recorded_parent``: for a saver, whose callers say themselves what the parent is.
     """
 
     key: ThreadKey
-    checkpoint_id: str
-    id_given: bool
+    checkpoint_id: str | None
     metadata: str
     parts: Parts
     parent: str | UnsetType | None
     now: int
     expires: int | None
-    scope_prefix: bytes
     recorded_parent: str | UnsetType | None = UNSET
 
 
@@ -103,7 +101,7 @@ class Saver:
 
     def save(self, new: NewCheckpoint) -> Plan[Saved]:
         """Append a checkpoint; see :meth:`BaseCheckpointer.save` for the rules."""
-        known = None if new.id_given else self._heads.get(new.key)
+        known = self._heads.get(new.key) if new.checkpoint_id is None else None
         if known is not None and (new.parent is UNSET or new.parent == known.checkpoint_id):
             head, entries, certain = _next_head(known, new)
             if certain:
@@ -123,7 +121,7 @@ class Saver:
             row = None
         if row is None:
             return (yield from self._save_first(new))
-        if new.id_given:
+        if new.checkpoint_id is not None:
             twin = yield from find_checkpoint(t, row, encode_id(new.checkpoint_id))
             if twin is not None:
                 return (yield from self._save_again(twin, new))
@@ -145,10 +143,10 @@ class Saver:
         _, stored = yield from read_lists(self._tables, twin)
         same_parent = new.parent is UNSET or new.parent == twin.parent_id
         if same_parent and _same_content(twin, stored, new):
-            return Saved(new.checkpoint_id, None)
+            return Saved(twin.checkpoint_id, None)
         what = "another state or metadata" if same_parent else "another parent"
         raise Conflict(
-            f"checkpoint {new.checkpoint_id!r} exists already, with {what}",
+            f"checkpoint {twin.checkpoint_id!r} exists already, with {what}",
             expected=None if new.parent is UNSET else new.parent,
             actual=twin.checkpoint_id,
         )
@@ -156,7 +154,7 @@ class Saver:
     def _save_first(self, new: NewCheckpoint) -> Plan[Saved]:
         if isinstance(new.parent, str):
             raise _conflict(new, None)
-        life = new_key(new.scope_prefix)
+        life = new_key(scope_prefix(new.key[0]))
         before = KnownHead(life, 0, 1, None, {})
         head, entries, _ = _next_head(before, new)
         scope, ns, thread_id = new.key
@@ -278,7 +276,7 @@ def _next_head(known: KnownHead, new: NewCheckpoint) -> tuple[KnownHead, list[En
         if added:
             certain = certain and before.at_end
             entries += added
-    checkpoint_id = new.checkpoint_id if new.id_given else tell_sequence(new.checkpoint_id, seq)
+    checkpoint_id = new_id_with(seq) if new.checkpoint_id is None else new.checkpoint_id
     return _new(KnownHead, (life, seq, seq + 1, checkpoint_id, lists)), entries, certain
 
 
