@@ -3,25 +3,19 @@
 Names are loaded when they are first used: ``import holdfast`` itself costs next to nothing.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holdfast._version import __version__
+from holdfast.core.lazy import doors
 
 if TYPE_CHECKING:
     from holdfast.connection import connect
 
 __all__ = ["__version__", "connect"]
 
-_HOMES = {"connect": "holdfast.connection"}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        from importlib import import_module
-
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = doors(
+    __name__,
+    {
+        "connect": "holdfast.connection",
+    },
+)

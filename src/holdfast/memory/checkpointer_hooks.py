@@ -1,18 +1,19 @@
 """What a checkpointer backend implements. Callers use :class:`BaseCheckpointer`, which builds on it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
+from holdfast.core.capabilities import Declared
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
-from holdfast.core.errors import Closed, InvalidInput, Unsupported
+from holdfast.core.errors import Closed, Unsupported
 from holdfast.memory import validate
 from holdfast.memory.records import Checkpoint, CheckpointerStats, CheckpointInfo, Page, PendingWrite
 from holdfast.memory.requests import PruneRequest, SaveRequest, ThreadDump
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointerCapabilities:
+class CheckpointerCapabilities(Declared):
     """What a checkpointer can do. Declared by the backend, never guessed; what is not declared raises."""
 
     search: bool = False
@@ -29,14 +30,6 @@ class CheckpointerCapabilities:
     shared_forks: bool = False
     retention: bool = False
     export: bool = False
-
-    @classmethod
-    def all_but(cls, *missing: str) -> "CheckpointerCapabilities":
-        """Everything except the named ones."""
-        names = {f.name for f in fields(cls)}
-        if unknown := set(missing) - names:
-            raise InvalidInput(f"unknown capability {sorted(unknown)}: known are {sorted(names)}")
-        return cls(**{name: name not in missing for name in names})
 
 
 class Lifetime:

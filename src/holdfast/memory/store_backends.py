@@ -1,6 +1,8 @@
 """Doors to the stores. A backend is imported when its name is first used."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from holdfast.core.lazy import doors
 
 if TYPE_CHECKING:
     from holdfast.memory.backends.memory_store import InMemoryStore
@@ -8,16 +10,11 @@ if TYPE_CHECKING:
 
 __all__ = ["InMemoryStore", "SQLiteStore", "SQLiteSyncStore"]
 
-_HOMES = {"InMemoryStore": "memory_store", "SQLiteStore": "sqlite_store", "SQLiteSyncStore": "sqlite_store"}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        from importlib import import_module
-
-        return getattr(import_module(f"holdfast.memory.backends.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = doors(
+    __name__,
+    {
+        "InMemoryStore": "holdfast.memory.backends.memory_store",
+        "SQLiteStore": "holdfast.memory.backends.sqlite_store",
+        "SQLiteSyncStore": "holdfast.memory.backends.sqlite_store",
+    },
+)

@@ -1,12 +1,12 @@
 """What a store can do."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
-from holdfast.core.errors import InvalidInput
+from holdfast.core.capabilities import Declared
 
 
 @dataclass(frozen=True, slots=True)
-class StoreCapabilities:
+class StoreCapabilities(Declared):
     """What a store can do. Declared by the backend, never guessed; what is not declared raises."""
 
     ttl: bool = False
@@ -16,11 +16,3 @@ class StoreCapabilities:
     metadata_filter: bool = False
     atomic_batch: bool = False
     list_namespaces: bool = False
-
-    @classmethod
-    def all_but(cls, *missing: str) -> "StoreCapabilities":
-        """Everything except the named ones."""
-        names = {f.name for f in fields(cls)}
-        if unknown := set(missing) - names:
-            raise InvalidInput(f"unknown capability {sorted(unknown)}: known are {sorted(names)}")
-        return cls(**{name: name not in missing for name in names})

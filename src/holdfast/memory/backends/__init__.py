@@ -1,6 +1,8 @@
 """Doors to the checkpointers. A backend is imported when its name is first used."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from holdfast.core.lazy import doors
 
 if TYPE_CHECKING:
     from holdfast.memory.backends.memory import MemoryCheckpointer
@@ -20,23 +22,14 @@ __all__ = [
     "sqlite_checkpointer",
 ]
 
-_HOMES = {
-    "MemoryCheckpointer": "memory",
-    "SQLiteCheckpointer": "sqlite",
-    "SQLiteSyncCheckpointer": "sqlite",
-    "sqlite_checkpointer": "sqlite",
-    "SQLiteCheckpointSaver": "sqlite_saver",
-    "SQLiteSyncCheckpointSaver": "sqlite_saver",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        from importlib import import_module
-
-        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = doors(
+    __name__,
+    {
+        "MemoryCheckpointer": "holdfast.memory.backends.memory",
+        "SQLiteCheckpointer": "holdfast.memory.backends.sqlite",
+        "SQLiteSyncCheckpointer": "holdfast.memory.backends.sqlite",
+        "sqlite_checkpointer": "holdfast.memory.backends.sqlite",
+        "SQLiteCheckpointSaver": "holdfast.memory.backends.sqlite_saver",
+        "SQLiteSyncCheckpointSaver": "holdfast.memory.backends.sqlite_saver",
+    },
+)

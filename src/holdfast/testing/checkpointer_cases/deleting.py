@@ -98,6 +98,24 @@ class DeletingCases(CheckpointerCases):
             await check_thread(checkpointer, "fork", states)
             await check_thread(checkpointer, "t", {**without(states, "c3"), "c3": other})
 
+    async def test_what_a_fork_deleted_stays_deleted_when_its_own_fork_goes(
+        self, open_checkpointer: OpenCheckpointer
+    ) -> None:
+        async with open_checkpointer() as checkpointer:
+            requires(checkpointer, "branching")
+            states = await grow(checkpointer, "t", 2)
+            await checkpointer.copy_thread("t", "fork")
+            for checkpoint_id in ("c3", "c4"):
+                states[checkpoint_id] = say(states["c2"], checkpoint_id)
+                await checkpointer.save(states[checkpoint_id], "fork", checkpoint_id)
+            await checkpointer.delete("fork", "c1")  # inherited
+            await checkpointer.copy_thread("fork", "second")
+            await checkpointer.delete("fork", "c4")  # its own, which the second one still reads
+            await checkpointer.delete("second")
+            await check_thread(checkpointer, "fork", without(states, "c1", "c4"))
+            await checkpointer.copy_thread("fork", "third")
+            await check_thread(checkpointer, "third", without(states, "c1", "c4"))
+
     async def test_a_deleted_id_may_be_used_again(self, open_checkpointer: OpenCheckpointer) -> None:
         async with open_checkpointer() as checkpointer:
             states = await grow(checkpointer, "t", 3)

@@ -106,18 +106,19 @@ def _trim_dead_life(t: Tables, life: bytes) -> Plan[None]:
 
 
 def _remove_hidden(t: Tables, life: bytes) -> Plan[None]:
-    """After a fork is gone: checkpoints that were kept only for it."""
+    """After a fork is gone: the life's own checkpoints that were kept only for it. What it inherited stays hidden."""
     pinned = yield from read_by_forks(t, life)
-    condition = f"life = ? AND seq > ? AND seq IN (SELECT seq FROM {t.hidden} WHERE life = ?)"
-    (removed,) = yield from execute(
-        change(f"DELETE FROM {t.checkpoints} WHERE {condition}", life, pinned, life)
+    found = yield from fetch(
+        f"SELECT c.seq FROM {t.checkpoints} c JOIN {t.hidden} h ON h.life = c.life AND h.seq = c.seq"
+        " WHERE c.life = ? AND c.seq > ?",
+        *(life, pinned),
     )
-    if removed:
-        own = yield from fetch(f"SELECT seq FROM {t.checkpoints} WHERE life = ?", life)
-        kept = {seq for (seq,) in own}
-        hidden = yield from fetch(f"SELECT seq FROM {t.hidden} WHERE life = ? AND seq > ?", life, pinned)
-        gone = [(life, seq) for (seq,) in hidden if seq not in kept]
-        yield from execute(many(f"DELETE FROM {t.hidden} WHERE life = ? AND seq = ?", gone))
+    if found:
+        gone = [(life, seq) for (seq,) in found]
+        yield from execute(
+            many(f"DELETE FROM {t.checkpoints} WHERE life = ? AND seq = ?", gone),
+            many(f"DELETE FROM {t.hidden} WHERE life = ? AND seq = ?", gone),
+        )
         yield from collect_entries(t, life)
 
 
