@@ -10,6 +10,8 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any, NamedTuple, Protocol
 
+from pydantic_core import from_json
+
 from holdfast.core.messages import decode_message
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.keys import SCOPE_BYTES
@@ -53,13 +55,14 @@ def scope_token(life: bytes) -> str:
 
 def line_text(line: str) -> str:
     """The searchable text of a stored message."""
-    document = json.loads(line)
+    try:
+        document = from_json(line)
+    except ValueError:
+        document = json.loads(line)  # lone surrogates
     content = document.get("content", "")
-    return (
-        content
-        if type(content) is str and "tool_calls" not in document
-        else message_text(decode_message(line))
-    )
+    if type(content) is str and "tool_calls" not in document:
+        return content
+    return message_text(decode_message(line))
 
 
 def catch_up(t: Tables, limit: int = CATCH_UP_ROWS) -> Plan[int]:
