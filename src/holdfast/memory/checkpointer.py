@@ -63,7 +63,7 @@ class BaseCheckpointer(CheckpointerHooks):
         request = SaveRequest(
             validate.identifier(thread_id, "thread_id"),
             state,
-            validate.optional_identifier(checkpoint_id, "checkpoint_id"),
+            None if checkpoint_id is None else validate.identifier(checkpoint_id, "checkpoint_id"),
             validate.metadata(metadata),
             parent if parent is UNSET else validate.optional_identifier(parent, "parent"),
             self._clock.now_us(),

@@ -59,14 +59,11 @@ class SqlCheckpointer(BaseCheckpointer):
         thread_id, state, checkpoint_id, metadata, parent, now = request
         key = self._key(thread_id)
 
-        def plan() -> Plan[saving.Saved]:
-            text = codec.dumps(metadata) if metadata else "{}"
-            parts, expires = split_state(state), self._expires(now)
-            return self._saver.save(
-                saving.NewCheckpoint(key, checkpoint_id, text, parts, parent, now, expires)
-            )
-
-        saved = await self._engine.write(plan)
+        text = codec.dumps(metadata) if metadata else "{}"
+        new = saving.NewCheckpoint(
+            key, checkpoint_id, text, split_state(state), parent, now, self._expires(now)
+        )
+        saved = await self._engine.write(partial(self._saver.save, new))
         if saved.head is not None:
             self._heads.remember(key, saved.head)
             self._heads.note_saved(key)

@@ -205,7 +205,8 @@ class Saver:
         statements = [_new(Statement, ("change", self._checkpoint_sql, values, False))]
         if entries:
             rows = [(seq, *entry) for entry in entries]
-            statements.append(_new(Statement, ("many", self._entry_sql, rows, False)))
+            how = ("change", self._entry_sql, rows[0]) if len(rows) == 1 else ("many", self._entry_sql, rows)
+            statements.append(_new(Statement, (*how, False)))
         return statements
 
     # ── what is stored already ────────────────────────────────────────────────────────────────────
@@ -253,7 +254,7 @@ def _shared(stored: Sequence[str], ours: tuple[Any, ...], encode: Callable[[Any]
 
 def _saved(head: KnownHead, entries: list[Entry]) -> Saved:
     assert head.checkpoint_id is not None
-    return Saved(head.checkpoint_id, head, len(entries))
+    return _new(Saved, (head.checkpoint_id, head, len(entries)))
 
 
 class _Other:
