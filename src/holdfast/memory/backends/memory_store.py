@@ -97,11 +97,16 @@ class InMemoryStore(BaseStore):
             actual = 0 if row is None else row.item.version
             if actual != need.version:
                 raise need.conflict(actual)
-        for op in request.ops:
-            if isinstance(op, ItemPut) and op.vector is not None and request.space is not None:
-                request.space.check(self._storage.spaces.get(op.namespace), op.namespace)
-                self._storage.spaces.setdefault(op.namespace, request.space)
-        return [self._apply(op, request.now_us) for op in request.ops]
+        puts = [op for op in request.ops if isinstance(op, ItemPut) and op.vector is not None]
+        if request.space is not None:
+            for put in puts:
+                request.space.check(self._storage.spaces.get(put.namespace), put.namespace)
+        versions = [self._apply(op, request.now_us) for op in request.ops]
+        if request.space is not None:
+            for put in puts:
+                if put.namespace in self._storage.rows:
+                    self._storage.spaces.setdefault(put.namespace, request.space)
+        return versions
 
     def _apply(self, op: ItemPut | ItemDelete, now_us: int) -> int:
         before = self._find(op.namespace, op.key, now_us)
@@ -215,8 +220,9 @@ class InMemoryStore(BaseStore):
     def _remove(self, namespace: Namespace, key: str) -> None:
         rows = self._storage.rows.get(namespace, {})
         rows.pop(key, None)
-        if not rows:
+        if not rows:  # nothing is left of it, its vector space neither
             self._storage.rows.pop(namespace, None)
+            self._storage.spaces.pop(namespace, None)
 
     def _live(self, namespace: Namespace, prefix: bool, now_us: int) -> Iterator[Row]:
         for place, rows in self._storage.rows.items():

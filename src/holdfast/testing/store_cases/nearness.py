@@ -208,6 +208,16 @@ class NearnessCases(StoreCases):
             await other.put_with_embedding(NS, "x", 1, [1, 0])
             assert keys(await other.search_by_embedding(NS, [1, 0])) == ["x"]
 
+    async def test_a_namespace_without_items_has_no_space(self, open_store: OpenStore) -> None:
+        reopen = self.share(open_store)
+        async with open_store(dimension=2) as store:
+            requires(store, "vector_search")
+            await store.put_with_embedding(NS, "k", 1, [1, 0])
+            await store.delete(NS, "k")
+        async with reopen(dimension=3) as other:
+            await other.put_with_embedding(NS, "x", 1, [1, 0, 0])
+            assert keys(await other.search_by_embedding(NS, [1, 0, 0])) == ["x"]
+
     async def test_another_object_finds_the_vectors(self, open_store: OpenStore) -> None:
         reopen = self.share(open_store)
         async with open_store(dimension=2) as store, reopen(dimension=2) as other:
