@@ -52,7 +52,9 @@ _MARKS = (
     "\u0d00-\u0d03\u0d3b-\u0d4d\u0dca-\u0ddf\u200c\u200d"
 )
 _LETTER = rf"[^\W_{_ALONE}]"
-_ASCII_WORDS: Final = {code: chr(code).lower() if chr(code).isalnum() else " " for code in range(128)}
+_ASCII_WORDS: Final = {
+    code: chr(code).lower() if chr(code).isalnum() or chr(code) == "'" else " " for code in range(128)
+}
 _ASCII_WORD: Final = re.compile("[a-z0-9]+(?:'[a-z0-9]+)*")
 # The same as _ANY_WORD, and twice as fast, where no special character occurs.
 _SPACED_WORD: Final = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
@@ -68,7 +70,8 @@ class _Terms(dict[str, str]):
         self._local = threading.local()  # a stemmer keeps state while it works
 
     def __missing__(self, word: str) -> str:
-        term = "" if word in STOP_WORDS else self._stem(word[:MAX_WORD])
+        bare = word.strip("'")
+        term = "" if not bare or bare in STOP_WORDS else self._stem(bare[:MAX_WORD])
         if len(word) <= MAX_WORD:
             if len(self) >= _MAX_CACHED:
                 self.clear()
@@ -94,9 +97,9 @@ def analyse(text: str) -> list[str]:
     if not text.isascii():
         text = _normal(text)
         words = (_ANY_WORD if _SPECIAL.search(text) else _SPACED_WORD).findall(text)
-    elif "'" in text:
+    elif "''" in text:
         words = _ASCII_WORD.findall(text.lower())
-    else:  # the same, and several times as fast
+    else:  # the same, and several times as fast; apostrophes around a word are taken off with its ending
         words = text.translate(_ASCII_WORDS).split()
     return list(filter(None, map(_terms.__getitem__, words)))
 

@@ -171,7 +171,10 @@ def _index_rows(entries: Iterable[tuple[int, bytes, str]]) -> list[IndexRow]:
 
 
 def _words(body: str) -> list[str]:
-    return [word for line in lines_of(body) for word in words_of(line)]
+    try:
+        return analyse("\n".join([line_text(line) for line in lines_of(body)]))
+    except Exception:  # one of them is damaged: the others have their words
+        return [word for line in lines_of(body) for word in words_of(line)]
 
 
 def lines_of(body: str) -> list[str]:
