@@ -9,7 +9,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -76,11 +76,11 @@ class SqliteEngine:
 
     # ── running plans ─────────────────────────────────────────────────────────────────────────────
 
-    async def read(self, plan: PlanFactory[T], schema: Schema) -> T:
-        return self.run(plan, schema, write=False)
+    def read(self, plan: PlanFactory[T], schema: Schema) -> Awaitable[T]:
+        return _in_place(self.run, plan, schema, write=False)
 
-    async def write(self, plan: PlanFactory[T], schema: Schema) -> T:
-        return self.run(plan, schema, write=True)
+    def write(self, plan: PlanFactory[T], schema: Schema) -> Awaitable[T]:
+        return _in_place(self.run, plan, schema, write=True)
 
     def later(self, plan: PlanFactory[Any], schema: Schema) -> None:
         with contextlib.suppress(HoldfastError):
@@ -245,11 +245,11 @@ class ThreadedSqliteEngine(SqliteEngine):
         super()._start()
         self._workers = Workers(f"holdfast {self.path}")
 
-    def read(self, plan: PlanFactory[T], schema: Schema) -> Coroutine[Any, Any, T]:
+    def read(self, plan: PlanFactory[T], schema: Schema) -> Awaitable[T]:
         self._check_process()
         return self._workers.call(lambda: self.run(plan, schema, write=False), write=self.in_memory)
 
-    def write(self, plan: PlanFactory[T], schema: Schema) -> Coroutine[Any, Any, T]:
+    def write(self, plan: PlanFactory[T], schema: Schema) -> Awaitable[T]:
         self._check_process()
         # The first batch needs no I/O: it is made here, where what it is made of is at hand.
         begun = plan()
@@ -281,10 +281,10 @@ class BoundEngine:
         self.engine = engine
         self._schema = schema
 
-    def read(self, plan: PlanFactory[T]) -> Coroutine[Any, Any, T]:
+    def read(self, plan: PlanFactory[T]) -> Awaitable[T]:
         return self.engine.read(plan, self._schema)
 
-    def write(self, plan: PlanFactory[T]) -> Coroutine[Any, Any, T]:
+    def write(self, plan: PlanFactory[T]) -> Awaitable[T]:
         return self.engine.write(plan, self._schema)
 
     def later(self, plan: PlanFactory[Any]) -> None:
@@ -295,6 +295,10 @@ class BoundEngine:
 
     def close(self) -> Coroutine[Any, Any, None]:
         return self.engine.close()
+
+
+async def _in_place(run: Callable[..., T], *args: Any, **options: Any) -> T:
+    return run(*args, **options)
 
 
 _inherited: list[Any] = []

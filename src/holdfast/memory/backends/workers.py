@@ -64,19 +64,28 @@ class _Post:
                 loop.call_soon_threadsafe(job.finish, value, error)
 
 
+class _Reply(asyncio.Future[Any]):
+    """What a caller waits for. Work that has begun can't be cancelled: its caller is cancelled when it is done.
+
+    (A task whose future refuses to be cancelled is cancelled as soon as that future has a result.)
+    """
+
+    job: "_Job"
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        return super().cancel(msg) if self.job.claim() else False
+
+
 class _Job:
-    """Work for a thread, and the future that its caller waits for. The future is touched by its loop alone."""
+    """Work for a thread, and the future that its caller waits for, which is touched by its loop alone."""
 
-    __slots__ = ("_claim", "_done", "_inbox", "_work", "future")
+    __slots__ = ("_claim", "_inbox", "_reply", "_work")
 
-    def __init__(
-        self, work: Callable[[], Any], inbox: _Inbox | _Post | None, future: "asyncio.Future[Any] | None"
-    ) -> None:
+    def __init__(self, work: Callable[[], Any], inbox: _Inbox | _Post | None, reply: _Reply | None) -> None:
         self._work = work
         self._inbox = inbox
-        self.future = future
+        self._reply = reply
         self._claim = [True]
-        self._done = False
 
     def claim(self) -> bool:
         """True for just one caller: the worker that does the job, or the canceller."""
@@ -97,26 +106,15 @@ class _Job:
         if self._inbox is not None:
             self._inbox.put(self, value, error)
 
-    async def finished(self) -> None:
-        """Wait for the end of work that can't be stopped, however often the waiting itself is cancelled."""
-        while not self._done:
-            self.future = asyncio.get_running_loop().create_future()
-            try:
-                await self.future
-            except asyncio.CancelledError:
-                continue
-            except BaseException:
-                return  # the caller learns that it was cancelled
-
     def finish(self, value: Any, error: BaseException | None) -> None:
         """On the caller's loop."""
-        self._done = True
-        if self.future is None or self.future.done():
+        reply = self._reply
+        if reply is None or reply.done():
             return
         if error is None:
-            self.future.set_result(value)
+            reply.set_result(value)
         else:
-            self.future.set_exception(error)
+            reply.set_exception(error)
 
 
 _Queue = queue.SimpleQueue["_Job | None"]
@@ -137,20 +135,15 @@ class Workers:
         self._latest: tuple[Callable[[], asyncio.AbstractEventLoop | None], _Inbox | _Post] | None = None
         weakref.finalize(self, _stop, self._writes, 1, self._reads, _READERS)
 
-    async def call(self, work: Callable[[], T], *, write: bool) -> T:
-        """Do the work in a thread and return what it returns."""
+    def call(self, work: Callable[[], T], *, write: bool) -> "asyncio.Future[T]":
+        """Do the work in a thread; the future has what it returns."""
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
         latest = self._latest  # nearly always there is only one loop
         inbox = latest[1] if latest is not None and latest[0]() is loop else self._inbox_of(loop)
-        job = _Job(work, inbox, future)
-        self._put(job, write)
-        try:
-            return await future
-        except asyncio.CancelledError:
-            if not job.claim():
-                await job.finished()
-            raise
+        reply = _Reply(loop=loop)
+        reply.job = _Job(work, inbox, reply)
+        self._put(reply.job, write)
+        return reply
 
     def post(self, work: Callable[[], Any]) -> None:
         """Do the work after the writes that are queued; nobody waits for it."""

@@ -4,7 +4,7 @@ A plan is a generator. It yields batches of statements, receives their results, 
 a plan in one transaction: SQLite in one hop to a thread, a server with one round trip for each batch.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -66,11 +66,11 @@ def execute(*statements: Statement) -> Plan[list[Any]]:
 class Engine(Protocol):
     """Runs plans against one database."""
 
-    async def read(self, plan: PlanFactory[T]) -> T:
+    def read(self, plan: PlanFactory[T]) -> Awaitable[T]:
         """Run a plan that only reads, on one consistent snapshot."""
         ...
 
-    async def write(self, plan: PlanFactory[T]) -> T:
+    def write(self, plan: PlanFactory[T]) -> Awaitable[T]:
         """Run a plan in a transaction: all of it, or nothing."""
         ...
 
