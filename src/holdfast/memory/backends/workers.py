@@ -103,18 +103,23 @@ class _Job:
             value = self._work()
         except BaseException as caught:  # handed to the caller, whatever it is
             error = caught
+        self._work = _nothing  # when the caller goes on, nothing here holds what the work was about
         if self._inbox is not None:
             self._inbox.put(self, value, error)
 
     def finish(self, value: Any, error: BaseException | None) -> None:
         """On the caller's loop."""
-        reply = self._reply
+        reply, self._reply = self._reply, None
         if reply is None or reply.done():
             return
         if error is None:
             reply.set_result(value)
         else:
             reply.set_exception(error)
+
+
+def _nothing() -> None:
+    """Work that is done."""
 
 
 _Queue = queue.SimpleQueue["_Job | None"]
