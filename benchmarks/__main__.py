@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks import (
+    agent,
     conditions,
     contention,
     deleting,
@@ -32,6 +33,7 @@ GROUPS: dict[str, tuple[str, Callable[[Settings], list[Measure]]]] = {
     "listing": ("Listing threads", listing.run),
     "contention": ("Many writers on one thread", contention.run),
     "store": ("The store: vector search", store.run),
+    "agent": ("The agent", agent.run),
     "importing": ("import holdfast", importing.run),
     "peers": ("Peers, for comparison", peers.run),
 }
@@ -73,6 +75,11 @@ class Session:
             path = draw(self._settings, self._savings, self._peer, self._plot)
             progress_done()
             print(f"plot: {path}")
+        memory = next((m for m in self.measures if "bytes" in m.samples), None)
+        if self._plot is not None and memory is not None:
+            from benchmarks.plot import draw_memory
+
+            print(f"plot: {draw_memory(memory.samples['turns'], memory.samples['bytes'], self._plot)}")
 
     def missed(self) -> list[Measure]:
         """Timings at the sizes of a quick look prove nothing, so they fail nothing."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FILE = "bench-saving.png"
+MEMORY_FILE = "bench-agent-memory.png"
 _BUCKET = 25
 _COLOURS = {INDEXED: "#0b6e4f", PLAIN: "#3aa17e", BLOCKING: "#8fd0b5", FLOOR: "#555555", "peer": "#c8553d"}
 _LABELS = {
@@ -78,6 +79,29 @@ def draw(settings: Settings, savings: Savings, peer: PeerReport | None, folder: 
     figure.suptitle("One conversation, one durable save a turn", fontsize=12)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / FILE
+    figure.savefig(path, dpi=130)
+    pyplot.close(figure)
+    return path
+
+
+def draw_memory(turns: Sequence[float], resident: Sequence[float], folder: Path) -> Path:
+    """An agent's memory over its turns; returns the picture's path."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 3.6), constrained_layout=True)
+    axes.plot(turns, [count / 1e6 for count in resident], color=_COLOURS[INDEXED], lw=1.8)
+    axes.set_ylim(0, max(resident) / 1e6 * 1.25)
+    axes.set_xlim(0, max(turns))
+    axes.set_xlabel("turns, over all threads")
+    axes.set_ylabel("resident memory, MB")
+    axes.grid(visible=True, which="major", color="#e4e4e4")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_title("One agent, one process, many conversations", fontsize=12)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / MEMORY_FILE
     figure.savefig(path, dpi=130)
     pyplot.close(figure)
     return path

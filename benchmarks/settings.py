@@ -29,6 +29,12 @@ class Settings:
     appends: int = 20
     items: int = 100_000
     queries: int = 50
+    agent_turns: int = 150
+    conversations: int = 200
+    conversation_turns: int = 12
+    lengths: tuple[int, int] = (10, 1000)
+    memory_turns: int = 10_000
+    memory_threads: int = 100
 
     @classmethod
     def small(cls, folder: Path, repeat: int, vocabulary: Vocabulary) -> "Settings":
@@ -49,6 +55,12 @@ class Settings:
             appends=4,
             items=3000,
             queries=10,
+            agent_turns=20,
+            conversations=20,
+            conversation_turns=5,
+            lengths=(5, 30),
+            memory_turns=100,
+            memory_threads=10,
         )
 
     def place(self, name: str) -> Path:

@@ -13,7 +13,7 @@ from benchmarks.report import at_most, not_measured, within_floor
 from benchmarks.workload import conversation, json_bytes
 from tests.suppressions import ROOT
 
-MEASURED = ("saving", "forking", "contention", "importing")
+MEASURED = ("saving", "forking", "contention", "agent", "importing")
 
 
 @pytest.fixture(scope="module")

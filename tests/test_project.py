@@ -35,6 +35,15 @@ IMPORTERS = {
     "hypothesis": ("holdfast.testing*",),
     "click": ("holdfast.cli*",),
     "rich": ("holdfast.cli*",),
+    "docstring_parser": ("holdfast.tools*",),
+    "opentelemetry": ("holdfast.agent.telemetry",),
+    "anthropic": ("holdfast.models.anthropic*",),
+    "litellm": ("holdfast.models.litellm*",),
+    "oci": ("holdfast.models.oci*",),
+    "ollama": ("holdfast.models.ollama*",),
+    "openai": ("holdfast.models.openai*",),
+    "openrouter": ("holdfast.models.openrouter*",),
+    "httpx": ("holdfast.models.openrouter*",),
 }
 HEAVY = ("pydantic", "asyncio", "numpy", "sqlite3")
 
@@ -104,7 +113,7 @@ def test_the_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
     assert set(fields.get_all("License-File", [])) == {"LICENSE", "NOTICE"}
     assert {"cli", "testing", "vectors"} <= set(fields.get_all("Provides-Extra", []))
     needed = [line for line in fields.get_all("Requires-Dist", []) if "extra ==" not in line]
-    assert sorted(re.split(r"[<>=! ;]", line)[0].lower() for line in needed) == ["pydantic", "pystemmer"]
+    assert sorted(re.split(r"[<>=! ;]", line)[0].lower() for line in needed) == ["docstring-parser", "pydantic", "pystemmer"]
     assert "holdfast = holdfast.cli:main" in wheel.read(f"{info}/entry_points.txt").decode()
 
 

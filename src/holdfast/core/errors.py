@@ -8,7 +8,9 @@
     ├── Unsupported (NotImplementedError)  this backend does not declare that capability
     ├── Unavailable                        the storage can't be reached or can't answer now
     │   ├── Closed                         used after close()
-    │   └── StorageFull                    no space left; what was stored stays readable
+    │   ├── StorageFull                    no space left; what was stored stays readable
+    │   └── ModelUnavailable (ModelError)  the model's service can't be reached, is overloaded, or broke off
+    ├── ModelError                         the model's service refused the request, or its answer is unusable
     ├── Corrupt                            stored data is damaged; names the place
     ├── SchemaMismatch                     the stored format is not one that this version reads
     └── MissingExtra (ImportError)         an optional package is not installed
@@ -52,6 +54,25 @@ class Closed(Unavailable):
 
 class StorageFull(Unavailable):
     """The storage has no space left. Nothing was written; stored data stays readable."""
+
+
+class ModelError(HoldfastError):
+    """A model's service refused the request, or gave an answer that can't be used. Repeating it won't help.
+
+    ``provider`` is the service (``"openai"``), ``status`` its HTTP status where there was one.
+    """
+
+    def __init__(self, message: str, *, provider: str = "", status: int | None = None) -> None:
+        super().__init__(message)
+        self.provider = provider
+        self.status = status
+
+
+class ModelUnavailable(ModelError, Unavailable):
+    """A model's service can't be reached, is overloaded, timed out, or broke off its answer.
+
+    Raised after the provider's own retries; the call may be tried again later.
+    """
 
 
 class Corrupt(HoldfastError):

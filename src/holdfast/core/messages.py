@@ -16,6 +16,7 @@ from holdfast.core.ids import new_id
 from holdfast.core.model import FrozenMap, FrozenModel, build
 
 __all__ = [
+    "INVALID_ARGUMENTS",
     "Message",
     "Role",
     "ToolCall",
@@ -24,6 +25,12 @@ __all__ = [
     "decode_messages",
     "encode_message",
 ]
+
+INVALID_ARGUMENTS: Final = "$invalid_json"
+"""The one argument of a tool call whose arguments were not a JSON object: their text, as the model wrote it.
+
+Such a call is stored like any other, and is answered with an error that the model can act on.
+"""
 
 
 class Role(StrEnum):

@@ -1,0 +1,152 @@
+"""How far a turn has come, read off a thread's state alone: what a new process needs to go on with it.
+
+The turn's own record is one item of the state's metadata; all else is in the messages.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from holdfast.agent.result import ExecutionMetrics
+from holdfast.core.messages import Message, Role, ToolCall, ToolResult
+from holdfast.core.state import AgentState
+
+__all__ = ["OPEN", "TURN", "WAITING", "Turn", "answer_of", "fold", "turn_of", "unanswered", "unfinished"]
+
+TURN: Final = "holdfast.turn"
+"""Where the record is kept in the state's metadata."""
+
+OPEN: Final = "open"
+WAITING: Final = "approval"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn: the thread's totals when it began, and its status: open, waiting for approval, or why it ended."""
+
+    run_id: str
+    status: str = OPEN
+    messages: int = 0
+    iteration: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    executions: int = 0
+
+    @classmethod
+    def begin(cls, state: AgentState) -> "Turn":
+        """A turn that starts here."""
+        return cls(
+            state.run_id,
+            OPEN,
+            len(state.messages),
+            state.iteration,
+            state.prompt_tokens,
+            state.completion_tokens,
+            len(state.tool_executions),
+        )
+
+    def mark(self, state: AgentState, status: str) -> AgentState:
+        """The state with this turn's record in it."""
+        totals = (
+            self.messages,
+            self.iteration,
+            self.prompt_tokens,
+            self.completion_tokens,
+            self.executions,
+        )
+        return state.with_metadata({TURN: {"run": self.run_id, "status": status, "from": totals}})
+
+    def metrics(self, state: AgentState, duration_ms: float) -> ExecutionMetrics:
+        """What the turn has taken so far."""
+        executions = state.tool_executions[self.executions :]
+        return ExecutionMetrics(
+            iterations=state.iteration - self.iteration,
+            tool_calls=len(executions),
+            tool_errors=sum(not execution.success for execution in executions),
+            prompt_tokens=state.prompt_tokens - self.prompt_tokens,
+            completion_tokens=state.completion_tokens - self.completion_tokens,
+            duration_ms=duration_ms,
+        )
+
+
+def turn_of(state: AgentState) -> Turn | None:
+    """The record of the last turn, if there is one that fits the state: it may have been edited since."""
+    record: Any = state.metadata.get(TURN)
+    try:
+        run_id, status, totals = record["run"], record["status"], tuple(record["from"])
+        turn = Turn(str(run_id), str(status), *map(int, totals))
+    except (LookupError, TypeError, ValueError):
+        return None
+    fits = turn.messages <= len(state.messages) and turn.executions <= len(state.tool_executions)
+    return turn if fits and turn.iteration <= state.iteration else None
+
+
+def unanswered(state: AgentState) -> tuple[ToolCall, ...]:
+    """The calls of the last assistant message that have no result yet."""
+    answered: set[str | None] = set()
+    for message in reversed(state.messages):
+        if message.role is Role.TOOL:
+            answered.add(message.tool_call_id)
+        elif message.role is Role.ASSISTANT:
+            return tuple([call for call in message.tool_calls if call.id not in answered])
+        else:
+            break
+    return ()
+
+
+def unfinished(state: AgentState) -> bool:
+    """Whether the thread stands in the middle of a turn: its last message asks for an answer, and no turn's record
+    says that it was ended there."""
+    if not state.messages or state.messages[-1].role is Role.SYSTEM:
+        return False
+    last = state.messages[-1]
+    if last.role is Role.ASSISTANT and not last.tool_calls:
+        return False
+    if unanswered(state):
+        return True
+    turn = turn_of(state)
+    return turn is None or turn.status in (OPEN, WAITING)
+
+
+def fold(state: AgentState, results: Iterable[tuple[ToolCall, ToolResult]]) -> AgentState:
+    """The state with these results as messages and executions."""
+    pairs = list(results)
+    state = state.with_messages([Message.tool(result) for _, result in pairs])
+    for call, result in pairs:
+        state = state.with_tool_execution(result, call)
+    return state
+
+
+def answer_of(messages: Iterable[Message]) -> str:
+    """The text of the last thing that the assistant said, or nothing."""
+    for message in reversed(tuple(messages)):
+        if message.role is Role.ASSISTANT and message.content:
+            return message.content
+    return ""
+
+
+def stored_result(result: ToolResult) -> dict[str, Any]:
+    """A result as a pending write."""
+    return {"content": result.content, "error": result.error, "duration_ms": result.duration_ms}
+
+
+def read_result(call: ToolCall, value: Mapping[str, Any]) -> ToolResult:
+    """The result that `stored_result` made `value` of."""
+    return ToolResult(tool_call_id=call.id, name=call.name, **value)
+
+
+def outcome_unknown(call: ToolCall) -> ToolResult:
+    """The result of a call that was running when its process stopped."""
+    return ToolResult(
+        tool_call_id=call.id,
+        name=call.name,
+        error=(
+            "the outcome of this call is unknown: the process was stopped while the tool ran. It may have taken"
+            " effect, wholly, in part or not at all. It was not run again. Find out before you repeat it."
+        ),
+    )
+
+
+def not_approved(call: ToolCall, reason: str) -> ToolResult:
+    """The result of a call that was not allowed to run."""
+    return ToolResult(tool_call_id=call.id, name=call.name, error=f"the call was not approved: {reason}")

@@ -1,0 +1,109 @@
+"""All that one run carries from step to step."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from holdfast.agent.channel import Silence
+from holdfast.agent.context import RunContext
+from holdfast.agent.events import Event
+from holdfast.agent.limits import Limits
+from holdfast.agent.progress import OPEN, Turn, unanswered
+from holdfast.agent.result import AgentResult, StopReason
+from holdfast.core.messages import ToolCall, ToolResult
+from holdfast.core.state import AgentState
+from holdfast.models.base import Model, ToolSpec
+
+if TYPE_CHECKING:
+    from holdfast.agent.conversation import ConversationManager
+    from holdfast.agent.journal import Journal
+    from holdfast.agent.reflexion import Reflexion
+    from holdfast.agent.telemetry import AnySpan, AnyTelemetry
+    from holdfast.tools import Tool
+
+__all__ = ["Kit", "Session"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """What an agent works with: the same for all of its runs."""
+
+    agent_id: str
+    model: Model
+    tools: Mapping[str, "Tool[..., Any]"]
+    specs: Sequence[ToolSpec] | None
+    system_prompt: str | None
+    reflexion: "Reflexion | None"
+    conversation: "ConversationManager | None"
+    telemetry: "AnyTelemetry"
+    model_options: Mapping[str, Any]
+    model_retries: int
+    max_repeats: int
+    save_every: int
+
+
+@dataclass(slots=True)
+class Session:
+    """One run of one thread."""
+
+    kit: Kit
+    journal: "Journal"
+    context: RunContext
+    limits: Limits
+    state: AgentState
+    turn: Turn
+    span: "AnySpan"
+    channel: Silence
+    stop_reason: StopReason | None = None
+    approvals: tuple[ToolCall, ...] = ()
+    prompted: bool = False
+    unstarted: tuple[ToolCall, ...] = ()
+    hint: str | None = None
+    final: str = ""
+    step_results: list[tuple[ToolCall, ToolResult]] = field(default_factory=list)
+
+    def begin(self, state: AgentState) -> None:
+        """A new turn on that state."""
+        self.turn = Turn.begin(state)
+        self.state, self.stop_reason, self.approvals, self.hint = state, None, (), None
+
+    @property
+    def iteration(self) -> int:
+        """Iterations of this turn."""
+        return self.state.iteration - self.turn.iteration
+
+    async def emit(self, event: Event) -> None:
+        """Tell the consumer, if there is one. A safe point: it may have left, and leaves no doubt behind about calls
+        that have not started."""
+        try:
+            await self.channel.emit(event)
+        except BaseException:
+            await self.journal.release(self.unstarted)
+            raise
+
+    async def save(self, step: str, status: str = OPEN) -> None:
+        """Store where the turn stands."""
+        state = self.turn.mark(self.state, status)
+        await self.journal.save(state, step)
+        self.state = state
+        for event in self.journal.drain():
+            await self.emit(event)
+
+    async def save_intent(self, step: str) -> None:
+        """Store that the calls which the state leaves unanswered are about to run."""
+        self.unstarted = unanswered(self.state)
+        await self.save(step)
+
+    def result(self) -> AgentResult:
+        assert self.stop_reason is not None
+        return AgentResult(
+            message=self.final,
+            state=self.state,
+            stop_reason=self.stop_reason,
+            metrics=self.turn.metrics(self.state, self.limits.elapsed_ms()),
+            thread_id=self.journal.thread_id,
+            run_id=self.state.run_id,
+            user_id=self.context.user_id,
+            checkpoint_id=self.journal.head,
+            approvals=self.approvals,
+        )
