@@ -123,10 +123,9 @@ class LiteLLMModel(ServiceModel[int]):
         await _close_clients(client)
 
     def _failure(self, error: Exception) -> HoldfastError | None:
-        import openai  # LiteLLM's errors are those of this SDK, which it is built on
-
-        litellm = _load()
-        if isinstance(error, litellm.exceptions.MidStreamFallbackError):
+        errors = _load().exceptions
+        openai = errors.openai
+        if isinstance(error, errors.MidStreamFallbackError):
             return self._failed(f"the answer broke off: {error}", temporary=True)
         if isinstance(error, openai.APITimeoutError):
             return self._failed("no answer in time", temporary=True)
@@ -161,8 +160,7 @@ _connections: Final[PerLoop[int]] = PerLoop(_close_clients)
 
 
 def _is_retryable(error: Exception) -> bool | float:
-    import openai
-
+    openai = _load().exceptions.openai  # the SDK that LiteLLM's errors are taken from
     if isinstance(error, openai.APIConnectionError):
         return True
     if isinstance(error, openai.APIStatusError):
