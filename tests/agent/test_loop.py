@@ -449,6 +449,8 @@ def test_wrong_arguments_are_named_with_the_fix() -> None:
         ({"tools": [add, add]}, "there already is a tool 'add'"),
         ({"checkpointer": 7}, "checkpointer must be a URL .* got int"),
         ({"instructions": "a", "system_prompt": "b"}, "two names of the same thing"),
+        ({"conversation_manager": 7}, "conversation_manager must be a WindowConversation.* got int"),
+        ({"telemetry": 7}, "telemetry must be True, False or a TracerProvider, got int"),
         ({"reflexion": "yes"}, "reflexion must be True, False or a Reflexion, got str"),
     ]
     for options, message in wrong:

@@ -227,7 +227,8 @@ def test_an_interrupt_cancels_the_coroutine_and_waits_for_its_end() -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            await asyncio.sleep(0)
+            for _ in range(5_000):  # long enough for a caller that does not wait to be seen
+                await asyncio.sleep(0)
             steps.append("cleaned up")
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it

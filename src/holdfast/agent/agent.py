@@ -14,7 +14,13 @@ from holdfast.agent.reflexion import resolve_reflexion
 from holdfast.agent.result import AgentResult
 from holdfast.agent.running import Request, Run, play
 from holdfast.agent.session import Kit
-from holdfast.agent.setup import open_checkpointer, resolve_model, resolve_tools, tool_specs
+from holdfast.agent.setup import (
+    open_checkpointer,
+    resolve_conversation,
+    resolve_model,
+    resolve_tools,
+    tool_specs,
+)
 from holdfast.agent.telemetry import resolve_telemetry
 from holdfast.agent.threads import ThreadCache
 from holdfast.core.errors import Conflict, InvalidInput
@@ -64,7 +70,7 @@ class Agent:
             specs=tool_specs(self._tools),
             system_prompt=self.config.prompt,
             reflexion=reflexion,
-            conversation=self.config.conversation_manager,
+            conversation=resolve_conversation(self.config.conversation_manager),
             telemetry=telemetry,
             model_options=dict(self.config.model_options),
             model_retries=self.config.model_retries,

@@ -8,10 +8,11 @@ from holdfast.models.base import Model, ToolSpec
 from holdfast.tools import Tool
 
 if TYPE_CHECKING:
+    from holdfast.agent.conversation import ConversationManager
     from holdfast.connection import Connection
     from holdfast.memory.checkpointer import BaseCheckpointer
 
-__all__ = ["open_checkpointer", "resolve_model", "resolve_tools", "tool_specs"]
+__all__ = ["open_checkpointer", "resolve_conversation", "resolve_model", "resolve_tools", "tool_specs"]
 
 
 def resolve_model(spec: object) -> Model:
@@ -26,6 +27,18 @@ def resolve_model(spec: object) -> Model:
             f" got {type(spec).__name__}"
         )
     return spec
+
+
+def resolve_conversation(given: object) -> "ConversationManager | None":
+    """A conversation manager is any object with an async ``view``."""
+    from holdfast.agent.conversation import ConversationManager
+
+    if given is None or isinstance(given, ConversationManager):
+        return given
+    raise InvalidInput(
+        "conversation_manager must be a WindowConversation, a SummarizingConversation or an object with an async"
+        f" view(messages, *, model), got {type(given).__name__}"
+    )
 
 
 def resolve_tools(given: Iterable[Tool[..., Any] | Callable[..., Any]]) -> Mapping[str, Tool[..., Any]]:

@@ -1,8 +1,8 @@
 """OpenTelemetry spans of a turn, its model calls, tool calls and checkpoints, by the GenAI semantic conventions.
 
-A turn and a model call are part of an async generator, which may go on in another context after each ``yield``. So
-their spans are never made current; they are handed to their children as parents. The span of a tool call or of a
-checkpoint is current while it lasts: what a tool or a driver traces by itself becomes part of it.
+A turn and a model call last while others get a word in: the consumer of events, the caller's own code. So their spans
+are never made current; they are handed to their children as parents. The span of a tool call or of a checkpoint is
+current while it lasts: what a tool or a driver traces by itself becomes part of it.
 """
 
 import json
@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from holdfast._version import __version__
+from holdfast.agent.channel import Left
 from holdfast.core.errors import InvalidInput, MissingExtra
 from holdfast.core.frozen import thaw
 from holdfast.core.messages import Message, Role, ToolCall, ToolResult, as_text
@@ -158,7 +159,7 @@ class Span:
     ) -> None:
         if self._token is not None:
             self._otel.detach(self._token)
-        if error is not None and not isinstance(error, GeneratorExit):  # whose consumer just had enough
+        if error is not None and not isinstance(error, Left | GeneratorExit):  # the consumer just had enough
             self.fail(_type_name(error), error)
         self._span.end()
 
