@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -14,12 +14,14 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes, user_attributes
 from opentelemetry.semconv.attributes import error_attributes
 
+from holdfast.agent import Agent
 from holdfast.agent.result import AgentResult, ExecutionMetrics
 from holdfast.agent.telemetry import NoTelemetry, Telemetry, resolve_telemetry
 from holdfast.core.messages import Message, ToolCall, ToolResult
 from holdfast.core.state import AgentState
 from holdfast.errors import InvalidInput, MissingExtra
 from holdfast.models.base import ModelChunk, ModelResponse, ToolSpec, Usage
+from holdfast.testing import FunctionModel, ScriptedModel
 from holdfast.tools import tool
 
 SECRET = "the secret is 42"
@@ -256,41 +258,45 @@ def test_an_exception_fails_the_span_and_goes_on(spans: Spans) -> None:
 
 
 def test_a_consumer_that_leaves_early_is_no_error(spans: Spans, caplog: pytest.LogCaptureFixture) -> None:
-    telemetry = Telemetry(spans.provider)
-
-    async def events() -> AsyncGenerator[int, None]:
-        with telemetry.turn("helper") as turn, telemetry.model_call(SomeModel(), turn):
-            yield 1
-            yield 2
-
     async def main() -> None:
-        stream = events()
-        assert await anext(stream) == 1
+        run = Agent(model=ScriptedModel(["One two three."]), telemetry=spans.provider).run("go")
+        async for event in run:
+            if event.type == "model_chunk":
+                break
         # Closed by another task: a context of its own, as when a loop closes what was left.
-        await asyncio.create_task(stream.aclose())
+        await asyncio.create_task(run.aclose())
         assert trace.get_current_span() is trace.INVALID_SPAN
 
     asyncio.run(main())
-    assert spans.parent("chat gpt-4.1-mini") == "invoke_agent helper"
-    assert spans["invoke_agent helper"].status.status_code is trace.StatusCode.UNSET
-    assert not caplog.records  # OpenTelemetry logs a span that is detached in another context
+    assert spans.parent("chat scripted") == "invoke_agent agent"
+    assert spans["invoke_agent agent"].status.status_code is trace.StatusCode.UNSET
+    # It would say so of a span that is detached in another context.
+    assert not [record for record in caplog.records if record.name.startswith("opentelemetry")]
 
 
 def test_between_two_events_the_consumers_own_span_is_current(spans: Spans) -> None:
-    telemetry = Telemetry(spans.provider)
     tracer = spans.provider.get_tracer("user")
-
-    async def events() -> AsyncIterator[int]:
-        with telemetry.turn("helper") as turn, telemetry.model_call(SomeModel(), turn):
-            yield 1
 
     async def main() -> None:
         with tracer.start_as_current_span("mine") as mine:
-            async for _ in events():
+            async for _ in Agent(model=ScriptedModel(["ok"]), telemetry=spans.provider).run("go"):
                 assert trace.get_current_span() is mine
 
     asyncio.run(main())
-    assert spans.parent("invoke_agent helper") == "mine"
+    assert spans.parent("invoke_agent agent") == "mine"
+
+
+def test_what_a_models_sdk_traces_is_part_of_the_model_call(spans: Spans) -> None:
+    def answer(messages: object, tools: object = None) -> str:
+        spans.provider.get_tracer("sdk").start_span("POST").end()
+        return "ok"
+
+    asyncio.run(_turn(Agent(model=FunctionModel(answer), telemetry=spans.provider)))
+    assert spans.parent("POST") == "chat answer"
+
+
+async def _turn(agent: Agent) -> None:
+    await agent.run("go")
 
 
 def test_spans_of_the_users_own_nest_in_their_tool_in_parallel_tasks_and_threads(spans: Spans) -> None:

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar
+from typing import Any
 
 import pytest
 
@@ -105,6 +106,23 @@ def test_a_late_result_is_dropped_even_after_its_loop_is_closed() -> None:
     gate.set()
     thread.join(30)
     assert over.is_set()  # pytest fails on an exception in a thread
+
+
+def test_a_late_result_is_dropped_without_a_word_while_its_loop_goes_on() -> None:
+    async def main() -> None:
+        complaints: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
+        pool = ThreadPool(max_threads=1)
+        gate = threading.Event()
+        job = Job(gate.wait)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(pool.run(job), 0.01)
+        gate.set()
+        await value_of(pool, int)  # by the same thread, so that the late result has been delivered before
+        assert job.started
+        assert complaints == []
+
+    asyncio.run(main())
 
 
 def test_context_variables_are_copied_into_the_thread() -> None:

@@ -173,7 +173,7 @@ class Journal:
 
     async def _append(self, state: AgentState, step: str) -> str:
         assert self._checkpointer is not None
-        metadata = {"step": step, "run_id": state.run_id, **self._metadata}
+        metadata = {**self._metadata, "step": step, "run_id": state.run_id}
         if not self._fenced:
             return await self._checkpointer.save(state, self.thread_id, metadata=metadata)
         return await self._checkpointer.save(state, self.thread_id, metadata=metadata, parent=self.head)

@@ -1,8 +1,7 @@
 """OpenTelemetry spans of a turn, its model calls, tool calls and checkpoints, by the GenAI semantic conventions.
 
-A turn and a model call last while others get a word in: the consumer of events, the caller's own code. So their spans
-are never made current; they are handed to their children as parents. The span of a tool call or of a checkpoint is
-current while it lasts: what a tool or a driver traces by itself becomes part of it.
+A span is current while it lasts, so that what a vendor's SDK, a tool or a driver traces by itself becomes part of it.
+A run that is iterated has a task of its own: its consumer's context is left alone.
 """
 
 import json
@@ -175,7 +174,7 @@ class TurnSpan(Span):
     __slots__ = ("_used", "thread_id")
 
     def __init__(self, telemetry: Telemetry, span: "trace.Span", thread_id: str | None) -> None:
-        super().__init__(telemetry, span)
+        super().__init__(telemetry, span, current=True)
         self.thread_id = thread_id
         self._used = [0, 0]
 
@@ -212,7 +211,7 @@ class ModelSpan(Span):
     __slots__ = ("turn",)
 
     def __init__(self, telemetry: Telemetry, span: "trace.Span") -> None:
-        super().__init__(telemetry, span)
+        super().__init__(telemetry, span, current=True)
         self.turn: TurnSpan | None = None
 
     def finish(self, response: ModelResponse) -> None:

@@ -47,22 +47,25 @@ class Job:
         except IndexError:
             return False
 
-    def do(self) -> None:
-        """In a thread. Never raises; a result that nobody waits for any more is dropped."""
+    def do(self) -> Outcome | None:
+        """In a thread: what came of the work; None if it was given up. Never raises."""
         if not self.claim():
-            return
+            return None
         self.started = True
         work, context = self._work, self._context
         self._work = self._context = None  # nothing here holds what the work was about once it is done
         assert work is not None
         assert context is not None
         try:
-            outcome = Outcome(value=context.run(work))
+            return Outcome(value=context.run(work))
         except BaseException as error:  # handed to the caller, whatever it is
-            outcome = Outcome(error=error)
-        del work, context
-        with suppress(RuntimeError):  # that loop is closed
-            self._loop.call_soon_threadsafe(self._finish, outcome)
+            return Outcome(error=error)
+
+    def deliver(self, outcome: Outcome | None) -> None:
+        """In a thread. An outcome that nobody waits for any more is dropped."""
+        if outcome is not None:
+            with suppress(RuntimeError):  # that loop is closed
+                self._loop.call_soon_threadsafe(self._finish, outcome)
 
     def _finish(self, outcome: Outcome) -> None:
         if not self.reply.done():
@@ -133,16 +136,22 @@ class ThreadPool:
     def _work(self, worker: _Worker) -> None:
         job: Job | None = worker.inbox.get()
         while job is not None:
-            job.do()
-            del job  # or the last job, and all that it refers to, would live until the next one
-            job = self._next(worker)
+            outcome = job.do()
+            following = self._following(worker)  # first, so that who gets the outcome finds this thread idle
+            job.deliver(outcome)
+            del job, outcome  # or they, and all that they refer to, would live until the next job
+            job = following or self._wait(worker)
 
-    def _next(self, worker: _Worker) -> Job | None:
-        """The worker's next job, or None if it is to end."""
+    def _following(self, worker: _Worker) -> Job | None:
+        """The job that waits the longest. If there is none, the worker is idle from now on."""
         with self._lock:
             if self._waiting:
                 return self._waiting.popleft()
             self._idle.append(worker)
+            return None
+
+    def _wait(self, worker: _Worker) -> Job | None:
+        """The idle worker's next job, or None if it is to end."""
         try:
             return worker.inbox.get(timeout=self._idle_seconds)
         except queue.Empty:
