@@ -17,6 +17,7 @@ from holdfast.agent.session import Kit
 from holdfast.agent.setup import (
     open_checkpointer,
     resolve_conversation,
+    resolve_memory_manager,
     resolve_model,
     resolve_tools,
     tool_specs,
@@ -33,6 +34,7 @@ from holdfast.memory.records import Checkpoint, Page
 
 if TYPE_CHECKING:
     from holdfast.memory.checkpointer import BaseCheckpointer
+    from holdfast.memory.manager import BaseMemoryManager
 
 __all__ = ["Agent"]
 
@@ -61,6 +63,7 @@ class Agent:
         self._tools = resolve_tools(self.config.tools)
         self._checkpointer, self._owned, self._keeps_unnamed = open_checkpointer(self.config.checkpointer)
         self._cache = ThreadCache()
+        self._memory = resolve_memory_manager(self.config.memory_manager)
         reflexion = resolve_reflexion(self.config.reflexion)
         telemetry = resolve_telemetry(self.config.telemetry)
         self._kit = Kit(
@@ -76,6 +79,8 @@ class Agent:
             model_retries=self.config.model_retries,
             max_repeats=self.config.max_repeats,
             save_every=self.config.checkpoint_every_n_iterations,
+            memory_tokens=self.config.memory_tokens,
+            on_memory_error=self.config.on_memory_error,
         )
 
     @property
@@ -171,12 +176,18 @@ class Agent:
             context=RunContext(user_id, thread, new_id(), self.agent_id, run_metadata),
             prompt=prompt,
             limits=self._limits,
+            memory=self._memory_of(user_id),
             approve=approve,
             metadata=run_metadata,
             on_conflict=self.config.on_conflict,
             patience=self.config.conflict_patience,
         )
         return Run(lambda channel: play(request, channel))
+
+    def _memory_of(self, user_id: str | None) -> "BaseMemoryManager | None":
+        if self._memory is None or user_id is None:
+            return self._memory
+        return self._memory.for_user(user_id)
 
     def _limits(self) -> Limits:
         return Limits(self.config.max_iterations, self.config.token_budget, self.config.time_budget)
@@ -275,6 +286,8 @@ class Agent:
     async def aclose(self) -> None:
         """Close what the agent opened itself: a database that was given as a URL, a model that was given by name."""
         self._cache.clear()
+        if self._memory is not None:
+            await self._memory.drain()
         if self._owned is not None:
             await self._owned.close()
         close = getattr(self._kit.model, "aclose", None)  # a third party's model need not have one

@@ -6,6 +6,7 @@ from contextlib import aclosing
 from typing import Any, TypeVar
 
 from holdfast.agent.events import ModelChunkEvent, ModelRetryEvent
+from holdfast.agent.remembering import with_recalled
 from holdfast.agent.session import Session
 from holdfast.core.errors import ModelUnavailable
 from holdfast.core.messages import Message
@@ -44,9 +45,8 @@ async def _view(session: Session) -> list[Message]:
     """What the model sees: the instructions, the conversation or what is left of it, and a hint for this step."""
     kit, messages = session.kit, session.state.messages
     shown = [Message.system(kit.system_prompt)] if kit.system_prompt else []
-    shown.extend(
-        messages if kit.conversation is None else await kit.conversation.view(messages, model=kit.model)
-    )
+    seen = messages if kit.conversation is None else await kit.conversation.view(messages, model=kit.model)
+    shown.extend(seen if session.recalled is None else with_recalled(session, seen))
     if session.hint is not None:
         shown.append(Message.system(session.hint))
     return shown

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from holdfast.agent.conversation import ConversationManager
     from holdfast.agent.reflexion import Reflexion
     from holdfast.memory.checkpointer import BaseCheckpointer
+    from holdfast.memory.manager import BaseMemoryManager
     from holdfast.models.base import Model
     from holdfast.tools import Tool
 
@@ -32,6 +33,9 @@ class AgentOptions(TypedDict, total=False):
     checkpoint_every_n_iterations: int
     reflexion: "bool | Reflexion | None"
     conversation_manager: "ConversationManager | None"
+    memory_manager: "BaseMemoryManager | None"
+    memory_tokens: int
+    on_memory_error: Literal["degrade", "raise"]
     max_iterations: int
     token_budget: int | None
     time_budget: float | None
@@ -57,6 +61,9 @@ class AgentConfig(BaseModel):
     checkpoint_every_n_iterations: Positive = 1
     reflexion: Any = None
     conversation_manager: Any = None
+    memory_manager: Any = None
+    memory_tokens: Positive = 1_000
+    on_memory_error: Literal["degrade", "raise"] = "degrade"
     max_iterations: Positive = 20
     token_budget: Positive | None = None
     time_budget: Seconds | None = None

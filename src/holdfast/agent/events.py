@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from holdfast.core.messages import Message, ToolCall, ToolResult
 from holdfast.models.base import Usage
@@ -15,6 +15,7 @@ __all__ = [
     "CheckpointEvent",
     "Event",
     "ForkEvent",
+    "MemoryEvent",
     "ModelChunkEvent",
     "ModelRetryEvent",
     "ReflectEvent",
@@ -135,6 +136,16 @@ class ResumeEvent(Event):
     finished: tuple[str, ...] = ()
     repeated: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryEvent(Event):
+    """Something was ``recalled`` at the start of the turn, ``learned`` at its end, or either ``failed``."""
+
+    event_type: ClassVar[str] = "memory"
+    action: Literal["recalled", "learned", "failed"]
+    contents: tuple[str, ...] = ()
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from holdfast.agent.telemetry import AnySpan, AnyTelemetry
     from holdfast.agent.threads import ThreadCache
     from holdfast.memory.checkpointer import BaseCheckpointer
+    from holdfast.memory.records import Checkpoint
 
 __all__ = ["Journal"]
 
@@ -85,19 +86,15 @@ class Journal:
         self.head = None if checkpoint is None else checkpoint.info.checkpoint_id
         return None if checkpoint is None else checkpoint.state
 
-    async def last_of(self, run_id: str, since: str) -> AgentState | None:
-        """The state at the last checkpoint of that run, if there is one that is newer than ``since``. From now on the
-        journal stands there: nothing can be saved."""
+    async def last_of(self, run_id: str, since: str) -> "Checkpoint | None":
+        """The newest checkpoint of that run, if the thread still has one. ``since`` is one of them."""
         assert self._checkpointer is not None
         after: str | None = None
         while True:
             page = await self._checkpointer.history(self.thread_id, 50, after=after)
             for info in page:
-                if info.metadata.get("run_id") == run_id:
-                    self.head = info.checkpoint_id
-                    return await self._checkpointer.load(self.thread_id, info.checkpoint_id)
-                if info.checkpoint_id == since:
-                    return None
+                if info.checkpoint_id == since or info.metadata.get("run_id") == run_id:
+                    return await self._checkpointer.get(self.thread_id, info.checkpoint_id)
             after = page.next
             if after is None:
                 return None

@@ -12,6 +12,7 @@ from holdfast.agent.journal import Journal
 from holdfast.agent.limits import Limits
 from holdfast.agent.progress import WAITING, Turn, answer_of, turn_of, unfinished
 from holdfast.agent.recovery import Approve, decline, recover
+from holdfast.agent.remembering import learn, recall
 from holdfast.agent.result import STOP_REASONS, AgentResult
 from holdfast.agent.session import Kit, Session
 from holdfast.agent.turn import take_turn
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.agent.telemetry import AnySpan
     from holdfast.agent.threads import ThreadCache
     from holdfast.memory.checkpointer import BaseCheckpointer
+    from holdfast.memory.manager import BaseMemoryManager
 
 __all__ = ["OnConflict", "Request", "Run", "play"]
 
@@ -42,6 +44,7 @@ class Request:
     context: RunContext
     prompt: Message | None
     limits: Callable[[], Limits]
+    memory: "BaseMemoryManager | None" = None
     approve: Approve | None = None
     metadata: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
     on_conflict: OnConflict = "raise"
@@ -130,7 +133,10 @@ def _session(request: Request, span: "AnySpan", channel: Silence) -> Session:
     journal.within(span)
     state = AgentState(agent_id=request.kit.agent_id, run_id=request.context.run_id or "")
     limits = request.limits()
-    return Session(request.kit, journal, request.context, limits, state, Turn.begin(state), span, channel)
+    turn = Turn.begin(state)
+    session = Session(request.kit, journal, request.context, limits, state, turn, span, channel)
+    session.memory = request.memory
+    return session
 
 
 async def _attempt(session: Session, request: Request) -> None:
@@ -160,7 +166,14 @@ async def _continue(session: Session, request: Request) -> None:
     await recover(session, request.approve)
     if session.stop_reason is None:
         session.context = replace(session.context, run_id=session.state.run_id)
+        await recall(session)
         await take_turn(session)
+        await _learn(session)
+
+
+async def _learn(session: Session) -> None:
+    if session.stop_reason != "approval":  # else the turn is not over
+        await learn(session)
 
 
 async def _begin(session: Session, prompt: Message, context: RunContext) -> None:
@@ -173,7 +186,9 @@ async def _begin(session: Session, prompt: Message, context: RunContext) -> None
     session.state = session.state.with_message(prompt)
     await session.save("prompt")
     session.prompted = True
+    await recall(session)
     await take_turn(session)
+    await _learn(session)
 
 
 def _is_asked(session: Session, prompt: Message | None) -> bool:
@@ -191,9 +206,9 @@ async def _find_turn(session: Session, stored_at: str) -> bool:
     if turn is not None and turn.run_id == run_id:
         return True
     last = await session.journal.last_of(run_id or "", stored_at)
-    if last is None or (unfinished(last) and not _waits(last)):
+    if last is None or (unfinished(last.state) and not _waits(last.state)):
         return False
-    session.state = last
+    session.state, session.journal.head = last.state, last.info.checkpoint_id
     return True
 
 

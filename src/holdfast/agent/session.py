@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.agent.channel import Silence
 from holdfast.agent.context import RunContext
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from holdfast.agent.journal import Journal
     from holdfast.agent.reflexion import Reflexion
     from holdfast.agent.telemetry import AnySpan, AnyTelemetry
+    from holdfast.memory.manager import BaseMemoryManager
     from holdfast.tools import Tool
 
 __all__ = ["Kit", "Session"]
@@ -40,6 +41,8 @@ class Kit:
     model_retries: int
     max_repeats: int
     save_every: int
+    memory_tokens: int = 1_000
+    on_memory_error: Literal["degrade", "raise"] = "degrade"
 
 
 @dataclass(slots=True)
@@ -56,6 +59,8 @@ class Session:
     channel: Silence
     stop_reason: StopReason | None = None
     approvals: tuple[ToolCall, ...] = ()
+    memory: "BaseMemoryManager | None" = None
+    recalled: str | None = None
     prompted: bool = False
     unstarted: tuple[ToolCall, ...] = ()
     hint: str | None = None

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from holdfast.agent.conversation import ConversationManager
     from holdfast.connection import Connection
     from holdfast.memory.checkpointer import BaseCheckpointer
+    from holdfast.memory.manager import BaseMemoryManager
 
 __all__ = ["open_checkpointer", "resolve_conversation", "resolve_model", "resolve_tools", "tool_specs"]
 
@@ -39,6 +40,17 @@ def resolve_conversation(given: object) -> "ConversationManager | None":
         "conversation_manager must be a WindowConversation, a SummarizingConversation or an object with an async"
         f" view(messages, *, model), got {type(given).__name__}"
     )
+
+
+def resolve_memory_manager(given: object) -> "BaseMemoryManager | None":
+    """A manager as it is."""
+    if given is None:
+        return None
+    from holdfast.memory.manager import BaseMemoryManager
+
+    if not isinstance(given, BaseMemoryManager):
+        raise InvalidInput(f"memory_manager must be a BaseMemoryManager, got {type(given).__name__}")
+    return given
 
 
 def resolve_tools(given: Iterable[Tool[..., Any] | Callable[..., Any]]) -> Mapping[str, Tool[..., Any]]:
