@@ -27,7 +27,8 @@ _CARD: Final = re.compile(r"\b(?:\d[ -]?){12,18}\d\b")
 _SMALL_TALK: Final = re.compile(
     r"""(?:hi|hello|hey|good\ (?:morning|afternoon|evening|night)|thanks?(?:\ you)?(?:\ (?:so|very)\ much)?|thx
     |ok(?:ay)?|yes|no|yep|nope|sure|great|cool|nice|perfect|bye|goodbye|see\ you|please|sorry|lol|haha+
-    |how\ are\ you(?:\ today)?|you(?:'re|\ are)\ welcome|no\ problem|got\ it|sounds\ good|there|everyone|all|then|again|\W)+""",
+    |how\ are\ you(?:\ today)?|you(?:'re|\ are)\ welcome|no\ problem|got\ it|sounds\ good
+    |there|everyone|all|then|again|\W)+""",
     re.VERBOSE | re.IGNORECASE,
 )
 

@@ -31,7 +31,7 @@ __all__ = ["LLMMemoryManager"]
 ExtractFunction = Callable[[list[Message]], Sequence[Memory] | Awaitable[Sequence[Memory]]]
 
 HISTORY = "history"
-_ATTEMPTS = 5
+_ATTEMPTS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +161,12 @@ class LLMMemoryManager(BaseMemoryManager):
         items = sorted(
             (item for page in pages for item in page), key=lambda item: item.updated_at, reverse=True
         )
-        found = [(_as_memory(item), item) for item in items]
-        return [_Known(memory, item) for memory, item in found if memory is not None]
+        found: dict[tuple[str, ...], _Known] = {}
+        for item in items:
+            memory = _as_memory(item)
+            if memory is not None:  # two writers may have learned the same thing at the same moment
+                found.setdefault((memory.type.value, *_says(memory.content)), _Known(memory, item))
+        return list(found.values())
 
     async def _keep(self, memory: Memory, known: list[_Known]) -> bool:
         """Add it, or let it take the place of what it replaces. Whether anything changed."""
