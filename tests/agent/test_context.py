@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import Agent, get_run_context, tool
 from holdfast.agent import run_context
-from holdfast.errors import InvalidInput
+from holdfast.errors import Closed, InvalidInput
 from holdfast.memory.backends import MemoryCheckpointer, SQLiteCheckpointer
 from holdfast.testing import FunctionModel, ScriptedModel
 from tests.agent.support import calls
@@ -94,6 +94,31 @@ def test_a_tool_is_tested_by_itself_in_a_context_of_the_tests_making() -> None:
         mine()
 
 
+class Died(BaseException):
+    """The process ends here."""
+
+
+async def test_a_call_that_is_run_again_after_a_crash_has_the_same_idempotency_key() -> None:
+    keys: list[str] = []
+    checkpointer = MemoryCheckpointer()
+
+    @tool(idempotent=True)
+    async def pay() -> str:
+        """Pay."""
+        keys.append(get_run_context().idempotency_key)
+        if len(keys) == 1:
+            raise Died
+        return "paid"
+
+    twice = calls(("pay", {}), ("pay", {}))
+    run = Agent(model=ScriptedModel([twice]), tools=[pay], checkpointer=checkpointer).run("go", thread_id="t")
+    with pytest.raises(Died):
+        await run
+    await Agent(model=ScriptedModel(["ok"]), tools=[pay], checkpointer=checkpointer).resume("t")
+    assert len(set(keys)) == 2
+    assert set(keys[:1]) <= set(keys[1:])
+
+
 # ── run_sync ──────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -155,3 +180,10 @@ def test_run_sync_nested_in_tools_at_any_depth_never_deadlocks() -> None:
 def test_an_error_of_a_blocking_run_keeps_its_type() -> None:
     with pytest.raises(InvalidInput, match="no thread 'nope' to resume"):
         _agent(MemoryCheckpointer()).resume_sync("nope")
+
+
+def test_an_agent_is_closed_without_a_loop(tmp_path: Any) -> None:
+    with Agent(model=ScriptedModel(["ok"]), checkpointer=f"sqlite:{tmp_path / 'a.db'}") as agent:
+        assert agent.run_sync("x").message == "ok"
+    with pytest.raises(Closed):
+        agent.run_sync("x")

@@ -6,7 +6,9 @@ A block's first word says what it is:
 ``python``              is run, after the blocks before it in the same file
 ``python file=NAME``    is written to that file
 ``python no-run``       is not run; its first line is a comment that says why
-``sh``                  one command a line; ``# exit N`` after one says how it ends
+``sh``                  one command a line; ``# exit N`` after one says how it ends. ``holdfast``, scripts and
+                        ``printf ... | holdfast`` are run; of ``make``, ``pip install``, ``export`` and ``-m`` it
+                        is checked that what they name exists
 ``console``             lines after ``$`` are commands as in ``sh``; what they print is not compared
 ``sql``                 is run on the database that its first line names: ``-- in NAME``
 ``text``                right after one of these: what it prints, with ``...`` for what varies

@@ -9,6 +9,8 @@ import sqlite3
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +69,9 @@ class Page:
             assert code == expected, f"{self._place(number)}: {line!r} exits with {code}, not {expected}"
 
     def _command(self, words: list[str], expected: int) -> int:
+        if words[0] == "printf" and words[2:3] == ["|"]:
+            with typed(words[1].replace("\\n", "\n")):
+                return self._command(words[3:], expected)
         program, *arguments = words
         if program == "holdfast":
             return holdfast(arguments)
@@ -74,8 +79,14 @@ class Page:
             return python(arguments)
         if program == "make":
             assert arguments[0] in make_targets(), f"make {arguments[0]}: there is no such target"
-        if words[:2] == ["pip", "install"]:
+        elif words[:2] == ["pip", "install"]:
             check_requirement(arguments[1])
+        elif program == "export":
+            check_variable(arguments[0].partition("=")[0])
+        elif words[1:2] == ["-m"]:
+            assert find_spec(words[2]), f"{program} -m {words[2]}: there is no such module"
+        else:
+            raise AssertionError(f"{' '.join(words)}: nobody runs or checks this command")
         return expected
 
     def _sql(self, block: Block) -> None:
@@ -103,6 +114,16 @@ def holdfast(arguments: list[str]) -> int:
     return 0
 
 
+@contextlib.contextmanager
+def typed(text: str) -> Iterator[None]:
+    """What is on stdin meanwhile."""
+    before, sys.stdin = sys.stdin, io.StringIO(text)
+    try:
+        yield
+    finally:
+        sys.stdin = before
+
+
 def python(arguments: list[str]) -> int:
     """A script in a process of its own; a signal's number as a shell tells it."""
     done = subprocess.run([sys.executable, *arguments], stdout=subprocess.PIPE, text=True, check=False)
@@ -113,6 +134,12 @@ def python(arguments: list[str]) -> int:
 def make_targets() -> set[str]:
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
     return set(re.findall(r"^([a-z-]+):", text, re.MULTILINE))
+
+
+def check_variable(name: str) -> None:
+    """What a page says to set is read somewhere."""
+    sources = (path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    assert any(name in source for source in sources), f"export {name}: nothing reads it"
 
 
 def check_requirement(requirement: str) -> None:

@@ -69,6 +69,10 @@ def test_links_and_headings_are_found_outside_code_only() -> None:
         ("```sh\npip install teapot\n```", "not this project"),
         ("```python file=x.py\nraise SystemExit(3)\n```\n```sh\npython x.py\n```", "exits with 3, not 0"),
         ("```sql\nSELECT 1;\n```", "-- in DATABASE"),
+        ("```sh\nexport HOLDFAST_TEAPOT=1\n```", "nothing reads it"),
+        ("```sh\npython -m teapot\n```", "no such module"),
+        ("```sh\nbrew tea\n```", "nobody runs or checks"),
+        ("```console\n$ printf '/nothing\\n' | holdfast show nobody\n```", "exits with 1, not 0"),
     ],
 )
 def test_an_example_that_is_wrong_fails(

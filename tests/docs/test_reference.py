@@ -2,14 +2,17 @@
 
 import inspect
 import re
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Callable, Iterator
 from dataclasses import fields
-from typing import Any
+from importlib import import_module
+from typing import Any, get_args
 
 import click
 import pytest
 
-from holdfast import connect, errors
+from holdfast import Agent, agent, connect, errors, models, testing
+from holdfast.agent import AgentConfig, AgentResult, Event, ExecutionMetrics, RunContext, StopReason
 from holdfast.cli.commands import app
 from holdfast.core.messages import Message, ToolCall, ToolResult
 from holdfast.core.state import AgentState
@@ -22,6 +25,8 @@ from holdfast.memory.records import CheckpointDiff, CheckpointerStats, Checkpoin
 from holdfast.memory.saver import BaseCheckpointSaver
 from holdfast.memory.store import BaseStore
 from holdfast.memory.store_capabilities import StoreCapabilities
+from holdfast.models import registry
+from holdfast.tools import Tool, tool
 from tests.docs.markdown import ROOT
 
 REFERENCE = ROOT / "docs" / "reference"
@@ -80,6 +85,14 @@ def test_the_page_names_every_method_with_its_arguments(page: str, cls: type[Any
         ("checkpointer", PendingWrite),
         ("store", StoreCapabilities),
         ("store", StoreItem),
+        ("agent", AgentResult),
+        ("agent", ExecutionMetrics),
+        ("agent", RunContext),
+        ("models", models.ModelResponse),
+        ("models", models.ModelChunk),
+        ("models", models.Usage),
+        ("models", models.ToolSpec),
+        ("testing", testing.ModelCall),
     ],
 )
 def test_the_page_names_every_field(page: str, cls: type[Any]) -> None:
@@ -153,3 +166,150 @@ def test_the_page_names_every_table() -> None:
         *(tables.entries, tables.writes, tables.words, items.meta, *items_schema(items).tables),
     ]
     assert [name for name in names if f"\n| `{name}` |" not in text] == []
+
+
+# --------------------------------------------------------------------------------------- agent, tools and models
+
+
+def signature(function: Callable[..., Any]) -> str:
+    """The parameters with their defaults, as a page writes them."""
+    found = inspect.signature(function)
+    plain = [one.replace(annotation=one.empty) for one in found.parameters.values() if one.name != "self"]
+    return str(found.replace(parameters=plain, return_annotation=found.empty)).replace("'", '"')
+
+
+@pytest.mark.parametrize(
+    ("page", "function"),
+    [
+        ("agent", Agent),
+        ("agent", agent.run_context),
+        ("agent", agent.Reflexion),
+        ("agent", agent.WindowConversation),
+        ("agent", agent.SummarizingConversation),
+        *[("agent", getattr(Agent, name)) for name, _ in public_methods(Agent)],
+        ("tools", tool),
+        ("tools", Tool.run),
+        ("models", models.get_model),
+        ("models", models.default_model),
+        ("models", models.register_provider),
+        ("models", models.complete_as),
+        ("models", models.Model.complete),
+        ("models", models.Model.stream),
+        ("testing", testing.ScriptedModel),
+        ("testing", testing.FunctionModel),
+    ],
+)
+def test_the_page_has_the_signature_with_every_default(page: str, function: Callable[..., Any]) -> None:
+    assert f"`{function.__name__}{signature(function)}" in text_of(page)
+
+
+def rows(text: str) -> dict[str, list[str]]:
+    """The rows of a page's tables by the names in their first cells, each with its other cells."""
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if line.startswith("| "):
+            first, *others = [cell.strip() for cell in line.strip("|").split(" | ")]
+            found |= dict.fromkeys(re.findall(r"`([^`]+)`", first), others)
+    return found
+
+
+def test_the_page_has_every_option_of_an_agent_with_its_default() -> None:
+    listed = rows(text_of("agent"))
+    defaults = {
+        name: field.get_default(call_default_factory=True) for name, field in AgentConfig.model_fields.items()
+    }
+    wrong = {
+        name: listed.get(name)
+        for name, value in defaults.items()
+        if name not in listed
+        or listed[name][0] != (f'`"{value}"`' if isinstance(value, str) else f"`{value!r}`")
+    }
+    assert wrong == {}
+
+
+def test_the_page_has_every_event_with_its_type_and_fields() -> None:
+    text = text_of("agent")
+    listed = rows(text)
+    kinds = [getattr(agent, name) for name in agent.__all__ if name.endswith("Event") and name != "Event"]
+    assert len(kinds) >= 11
+    for kind in kinds:
+        assert issubclass(kind, Event)
+        event_type, described = listed[kind.__name__]
+        assert event_type == f"`{kind.event_type}`"
+        assert [field.name for field in fields(kind) if f"`{field.name}`" not in described] == []
+        extra = [name for name, _ in inspect.getmembers(kind, lambda member: isinstance(member, property))]
+        assert [name for name in extra if f"`{name}`" not in text] == []
+
+
+def test_the_page_has_every_stop_reason() -> None:
+    listed = rows(text_of("agent"))
+    assert [reason for reason in get_args(StopReason) if f'"{reason}"' not in listed] == []
+
+
+def test_the_page_names_every_public_name_of_the_agent() -> None:
+    text = text_of("agent")
+    assert [
+        name for name in agent.__all__ if not re.search(rf"`{name}\b", text) and name != "StopReason"
+    ] == []
+
+
+def test_the_page_names_every_option_of_a_tool() -> None:
+    listed = rows(text_of("tools"))
+    options = [name for name in inspect.signature(tool).parameters if name != "function"]
+    assert [name for name in options if name not in listed] == []
+    attributes = [name for name in Tool.__annotations__ if not name.startswith("_")]
+    text = text_of("tools")
+    assert [name for name in attributes if f"`{name}`" not in text] == []
+
+
+PROVIDERS = sorted(registry._HOMES)
+
+
+def class_of(provider: str) -> Any:
+    module, _, name = registry._HOMES[provider].partition(":")
+    return getattr(import_module(module), name)
+
+
+def how_to(provider: str) -> str:
+    return (ROOT / "docs" / "how-to" / f"model-{provider}.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_the_pages_name_every_argument_and_the_default_of_a_provider(provider: str) -> None:
+    kind = class_of(provider)
+    text = text_of("models")
+    parameters = inspect.signature(kind).parameters
+    assert kind.__name__ in models.__all__
+    assert f"`{kind.__name__}`" in text
+    assert [name for name in parameters if f"`{name}`" not in text] == []
+    default = parameters["model"].default
+    (row,) = [line for line in text.splitlines() if line.startswith(f"| [`{provider}:`]")]
+    assert row.endswith(f"| `{default}` |")
+    if provider != "mock":
+        settings = [name for name in parameters if name not in ("model", "default_options")]
+        assert [name for name in settings if name not in rows(how_to(provider))] == []
+        assert f"`{default}`" in how_to(provider)
+
+
+@pytest.mark.parametrize("provider", [name for name in PROVIDERS if name != "mock"])
+def test_the_page_of_a_provider_says_what_was_tested(provider: str) -> None:
+    text = how_to(provider)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert provider in project["optional-dependencies"]
+    assert f"pip install 'holdfast[{provider}]'" in text
+    lock = (ROOT / "requirements" / "dev.txt").read_text("utf-8")
+    (version,) = re.findall(rf"^{provider}==(\S+)", lock, re.MULTILINE)
+    assert f"Tested with the SDK `{provider}` {version} against a server on loopback" in " ".join(
+        text.split()
+    )
+    assert "not against the live service" in " ".join(text.split())
+
+
+def test_the_page_names_everything_for_tests() -> None:
+    text = text_of("testing")
+    assert [name for name in testing.__all__ if not re.search(rf"`{name}[`(]", text)] == []
+
+
+def test_the_page_names_everything_of_models() -> None:
+    text = text_of("models")
+    assert [name for name in models.__all__ if not re.search(rf"`{name}[`(]", text)] == []

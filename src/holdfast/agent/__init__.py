@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from holdfast.agent.reflexion import Reflexion
     from holdfast.agent.result import AgentResult, ExecutionMetrics, StopReason
     from holdfast.agent.running import Run
+    from holdfast.agent.telemetry import Telemetry
 
 _HOMES = {
     "Agent": "agent",
@@ -48,6 +49,7 @@ _HOMES = {
     "RunContext": "context",
     "StopReason": "result",
     "SummarizingConversation": "conversation",
+    "Telemetry": "telemetry",
     "TerminateEvent": "events",
     "ThinkEvent": "events",
     "ToolCompleteEvent": "events",
@@ -77,6 +79,7 @@ __all__ = [
     "RunContext",
     "StopReason",
     "SummarizingConversation",
+    "Telemetry",
     "TerminateEvent",
     "ThinkEvent",
     "ToolCompleteEvent",

@@ -294,6 +294,16 @@ class Agent:
         if close is not None and not _is_given(self.config.model):
             await close()
 
+    def close(self) -> None:
+        """The same as `aclose`, for code without an event loop."""
+        run_blocking(self.aclose)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
     async def __aenter__(self) -> Self:
         return self
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from dataclasses import replace
 
 from holdfast.agent.channel import Left
@@ -21,10 +21,9 @@ async def run_calls(session: Session, calls: Sequence[ToolCall]) -> None:
     for call in calls:
         await session.emit(ToolStartEvent(call))
     session.unstarted = ()
-    context = copy_context()
-    # Its thread may be another than the run began with: a conflict can fork it.
-    context.run(current_context.set, replace(session.context, thread_id=session.journal.thread_id))
-    tasks = [asyncio.create_task(_run(session, call, warned), context=context.copy()) for call in calls]
+    tasks = [
+        asyncio.create_task(_run(session, call, warned), context=_context(session, call)) for call in calls
+    ]
     try:
         pending = set(tasks)
         while pending:
@@ -39,6 +38,15 @@ async def run_calls(session: Session, calls: Sequence[ToolCall]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _context(session: Session, call: ToolCall) -> Context:
+    """What the call sees: the caller's context variables, and which run and which call it is."""
+    context = copy_context()
+    # Its thread may be another than the run began with: a conflict can fork it.
+    about = replace(session.context, thread_id=session.journal.thread_id, tool_call_id=call.id)
+    context.run(current_context.set, about)
+    return context
 
 
 async def _run(session: Session, call: ToolCall, warned: frozenset[str]) -> ToolCompleteEvent:

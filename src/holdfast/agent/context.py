@@ -14,13 +14,22 @@ __all__ = ["RunContext", "current_context", "get_run_context", "run_context"]
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """The run that a tool was called by. ``metadata`` is what the caller gave to ``run``."""
+    """The run that a tool was called by. ``metadata`` is what the caller gave to ``run``.
+
+    ``run_id`` and ``tool_call_id`` stay the same when a turn is resumed and the call is run again.
+    """
 
     user_id: str | None = None
     thread_id: str | None = None
     run_id: str | None = None
     agent_id: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+    tool_call_id: str | None = None
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every try of this very call: for services that take such a key."""
+        return f"{self.run_id}:{self.tool_call_id}"
 
     @property
     def session_id(self) -> str | None:
@@ -51,9 +60,12 @@ def run_context(
     run_id: str | None = None,
     agent_id: str | None = None,
     metadata: Mapping[str, Any] | None = None,
+    tool_call_id: str | None = None,
 ) -> Iterator[RunContext]:
     """What `get_run_context` gives inside the block: for tests of a tool by itself."""
-    context = RunContext(user_id, thread_id, run_id, agent_id, EMPTY if metadata is None else metadata)
+    context = RunContext(
+        user_id, thread_id, run_id, agent_id, EMPTY if metadata is None else metadata, tool_call_id
+    )
     token = current_context.set(context)
     try:
         yield context

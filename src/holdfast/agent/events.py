@@ -94,7 +94,8 @@ class ToolStartEvent(_ToolEvent):
 
 @dataclass(frozen=True, slots=True)
 class ToolCompleteEvent(_ToolEvent):
-    """A tool has run and its result is stored. ``recovered``: it did so in an earlier run, which was cut off."""
+    """A call has its result, which is stored. ``recovered``: it was made in an earlier run, which was cut off; what
+    came of it was found, or its outcome is unknown."""
 
     event_type: ClassVar[str] = "tool_complete"
     call: ToolCall
@@ -113,7 +114,7 @@ class ReflectEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class CheckpointEvent(Event):
-    """The thread was saved. ``step`` says after what: prompt, intent, takeover, tools, answer, stop."""
+    """The thread was saved. ``step`` says after what: prompt, intent, approval, takeover, tools, answer, stop."""
 
     event_type: ClassVar[str] = "checkpoint"
     checkpoint_id: str

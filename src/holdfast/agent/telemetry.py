@@ -195,6 +195,7 @@ class TurnSpan(Span):
         self.set(
             **{
                 "gen_ai.conversation.id": result.thread_id,
+                "holdfast.run.id": result.run_id,  # that of the turn, which an earlier run may have begun
                 "holdfast.stop_reason": result.stop_reason,
                 "holdfast.iterations": result.metrics.iterations,
                 "holdfast.tool_calls": result.metrics.tool_calls,
