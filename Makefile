@@ -97,7 +97,7 @@ layers: setup  ## import-linter: layers only look down
 	$(call say,import-linter: layers only look down)
 	$(call quietly,$(BIN)/lint-imports)
 
-demo: setup  ## a conversation through save, crash, resume, rewind, fork, diff and search
+demo: setup  ## an agent works, is killed in a tool, resumes in a new process, is rewound and forked
 	@$(BIN)/python examples/demo.py
 
 bench: setup  ## the benchmarks: a table and a plot

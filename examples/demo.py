@@ -1,101 +1,173 @@
-"""A conversation goes through save, crash, resume, rewind, fork, diff and search on one SQLite file.
+"""An agent works, is killed in the middle of its tools, goes on in a new process, is rewound and forked.
 
-Run it with ``make demo`` or ``python examples/demo.py``; ``--keep`` leaves the file for you to look at.
+Run it with ``make demo`` or ``python examples/demo.py``; ``--keep`` leaves the SQLite file for you to look at. The
+model is a script, so that it runs offline and says the same every time. Processes, kill and database are real.
 """
 
 import argparse
 import asyncio
-import inspect
 import io
-import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import textwrap
-from collections.abc import Callable
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.padding import Padding
-from rich.syntax import Syntax
-from rich.table import Table
+from demo_view import code, console, effect, one_line, play, said, section
 from rich.text import Text
 
-from holdfast.connection import Connection, connect
-from holdfast.core.messages import Message, Role, ToolCall, ToolResult
-from holdfast.core.state import AgentState
-from holdfast.errors import Conflict
+from holdfast import Agent, tool
+from holdfast.agent import Event, Run, ToolCompleteEvent
+from holdfast.core.messages import Message, Role, ToolCall
 from holdfast.memory.checkpointer import BaseCheckpointer
-from holdfast.memory.records import CheckpointDiff
-from holdfast.memory.store import BaseStore
+from holdfast.memory.records import CheckpointDiff, CheckpointInfo
+from holdfast.testing import FunctionModel
+from holdfast.tools import Tool
 
-THREAD, BRANCH, LONG = "trip", "trip-cheaper", "long-talk"
-LONG_TURNS, WINDOW = 200, 20
+# ── the model: a script ───────────────────────────────────────────────────────────────────────────────
 
-BOOKING = ToolCall(id="call-1", name="book_hotel", arguments={"hotel": "Casa do Rio", "nights": 3})
-BEFORE_THE_CRASH = [
-    [
-        Message.user("Help me plan three days in Lisbon in May."),
-        Message.assistant("Lovely. Alfama and Belém on foot, then a day in Sintra. Shall I look at hotels?"),
+
+def call(*calls: tuple[str, dict[str, Any]]) -> Message:
+    return Message.assistant(tool_calls=[ToolCall(name=name, arguments=given) for name, given in calls])
+
+
+LOOK = "Three days in Lisbon in May: which hotels by the river are under 150 euros?"
+BOOK = "Take Casa do Rio for three nights, pay its deposit of 90 euros, and how will the weather be?"
+PIRATE = "From now on, talk like a pirate."
+CHEAPER = "Take the cheaper one instead, for three nights."
+
+SCRIPT: dict[str | None, list[str | Message]] = {
+    LOOK: [
+        call(("find_hotels", {"city": "Lisbon", "most": 150})),
+        "Two fit: Casa do Rio for 140 euros a night, and Torre Azul for 95.",
     ],
-    [
-        Message.user("Yes: near the river, under 150 euros a night."),
-        Message.assistant("Two fit: Casa do Rio for 140 euros, and Torre Azul for 95."),
-    ],
-    [
-        Message.user("Book Casa do Rio, please."),
-        Message.assistant(tool_calls=[BOOKING]),
-        Message.tool(
-            ToolResult(tool_call_id="call-1", name="book_hotel", content='{"confirmation": "LX-4471"}')
+    BOOK: [
+        call(
+            ("book_hotel", {"name": "Casa do Rio", "nights": 3}),
+            ("pay_deposit", {"euros": 90, "to": "Casa do Rio"}),
+            ("get_weather", {"city": "Lisbon"}),
         ),
-        Message.assistant("Booked: Casa do Rio, three nights, confirmation LX-4471."),
+        call(("list_payments", {})),  # it was told that the payment's outcome is unknown, so it looks
+        "Casa do Rio is booked. The deposit had left before I was cut off: I did not pay it twice. Mild weather.",
     ],
-]
-IN_THE_CHILD = [
-    [
-        Message.user("And a table for Saturday evening?"),
-        Message.assistant("Reserved for eight o'clock, by the window."),
+    PIRATE: ["Arr! Yer berth at Casa do Rio be booked, and the sky be clear, matey."],
+    CHEAPER: [
+        call(("book_hotel", {"name": "Torre Azul", "nights": 3})),
+        "Torre Azul is booked for three nights. That saves you 135 euros.",
     ],
-    [
-        Message.user("I forgot to say: I'm vegetarian."),
-        Message.assistant("Noted. I asked the kitchen for their vegetarian menu."),
-    ],
-]
-NEVER_ANSWERED = [Message.user("What will the weather be like?")]
-AFTER_THE_CRASH = [
-    Message.user("Are you still there? What do we have?"),
-    Message.assistant("All of it: the hotel (LX-4471), a table on Saturday at eight, vegetarian."),
-]
-OTHERWISE = [
-    Message.user("Take the cheaper one instead."),
-    Message.assistant("Booked: Torre Azul, three nights. That saves you 135 euros."),
-]
+}
 
-STYLES = {Role.USER: "cyan", Role.ASSISTANT: "green", Role.TOOL: "yellow", Role.SYSTEM: "magenta"}
-console = Console(highlight=False, width=None if sys.stdout.isatty() else 100)
+
+def think(messages: Sequence[Message], tools: object = None, **options: object) -> str | Message:
+    """The next line of the script: by the last question, and how often the model has spoken since."""
+    asked = max(place for place, message in enumerate(messages) if message.role is Role.USER)
+    spoken = [message for message in messages[asked:] if message.role is Role.ASSISTANT]
+    return SCRIPT[messages[asked].content][len(spoken)]
+
+
+model = FunctionModel(think)
+
+
+# ── the tools, and the world that they change ─────────────────────────────────────────────────────────
+
+
+class World:
+    """What is done outside stays done: a line in a file for every tool that ran."""
+
+    file: Path
+    signals: int | None = None
+    """A pipe to the one who will kill this process; without it, the world answers."""
+
+    def write_down(self, name: str, what: str) -> None:
+        with self.file.open("a", encoding="utf-8") as file:
+            file.write(f"{name} {what}\n")
+
+    def done(self) -> dict[str, list[str]]:
+        """What each tool did."""
+        done: dict[str, list[str]] = {tool.name: [] for tool in tools}
+        for line in self.file.read_text(encoding="utf-8").splitlines():
+            name, _, what = line.partition(" ")
+            done[name].append(what)
+        return done
+
+    def answer(self) -> None:
+        """Takes for ever in the process that is to be killed."""
+        if self.signals is not None:
+            os.write(self.signals, b".")
+            threading.Event().wait()
+
+    def tell(self, event: Event) -> None:
+        """Tell the one who will kill this process that a tool is done."""
+        if self.signals is not None and isinstance(event, ToolCompleteEvent):
+            os.write(self.signals, b".")
+
+
+world = World()
+
+
+@tool(idempotent=True)
+def find_hotels(city: str, most: int) -> list[str]:
+    """Hotels in a city that cost at most so many euros a night."""
+    return ["Casa do Rio, 140 euros", "Torre Azul, 95 euros"]
+
+
+@tool
+def book_hotel(name: str, nights: int) -> str:
+    """Book a hotel."""
+    world.write_down("book_hotel", name)
+    return f"{name}, {nights} nights, confirmation LX-{len(world.done()['book_hotel']):03}"
+
+
+@tool
+def pay_deposit(euros: int, to: str) -> str:
+    """Pay a deposit. Twice would be a pity."""
+    world.write_down("pay_deposit", f"{euros} euros to {to}")  # it is gone ...
+    world.answer()  # ... and here the process dies
+    return f"{euros} euros went to {to}"
+
+
+@tool(idempotent=True)
+def get_weather(city: str) -> str:
+    """The weather in a city. To ask again does no harm."""
+    world.write_down("get_weather", city)
+    world.answer()
+    return "Mild, 21 degrees, hardly any rain"
+
+
+@tool(idempotent=True)
+def list_payments() -> list[str]:
+    """The payments that the bank has made."""
+    return world.done()["pay_deposit"]
+
+
+tools: list[Tool[..., Any]] = [find_hotels, book_hotel, pay_deposit, get_weather, list_payments]
 
 
 # ── what is shown: the bodies of these functions are printed, then run ────────────────────────────────
 
 
-async def save(checkpointer: BaseCheckpointer, state: AgentState, head: str | None, turn: int) -> str:
-    return await checkpointer.save(state, "trip", parent=head, metadata={"turn": turn})
+def build(url: str) -> Agent:
+    return Agent("You plan trips.", model=model, tools=tools, checkpointer=url)
 
 
-async def resume(checkpointer: BaseCheckpointer) -> AgentState | None:
-    return await checkpointer.load("trip")
+def work(agent: Agent, prompt: str) -> Run:
+    return agent.run(prompt, thread_id="trip")  # async for event in it, or await it
 
 
-async def rewind(checkpointer: BaseCheckpointer, checkpoint_id: str) -> AgentState | None:
-    return await checkpointer.load("trip", checkpoint_id)
+def resume(agent: Agent) -> Run:
+    return agent.resume("trip")
 
 
-async def fork(checkpointer: BaseCheckpointer, checkpoint_id: str) -> str:
-    return await checkpointer.fork("trip", checkpoint_id, "trip-cheaper")
+async def rewind(agent: Agent, checkpoint_id: str) -> str:
+    return await agent.rewind("trip", checkpoint_id)
+
+
+async def fork(agent: Agent, checkpoint_id: str) -> str:
+    return await agent.fork("trip", checkpoint_id, "trip-cheaper")
 
 
 async def diff(checkpointer: BaseCheckpointer, head: str) -> CheckpointDiff | None:
@@ -103,118 +175,90 @@ async def diff(checkpointer: BaseCheckpointer, head: str) -> CheckpointDiff | No
 
 
 async def search(checkpointer: BaseCheckpointer) -> list[dict[str, Any]]:
-    return await checkpointer.search("booking a hotel")
-
-
-async def remember(store: BaseStore) -> int:
-    return await store.put(("users", "42"), "diet", {"text": "Eats vegetarian, no mushrooms"})
-
-
-async def recall(store: BaseStore) -> list[Any]:
-    return await store.search(("users", "42"), "what does a vegetarian guest eat?")
-
-
-async def too_late(store: BaseStore) -> int:
-    return await store.put(("users", "42"), "diet", {"text": "Eats anything"}, expected_version=0)
+    return await checkpointer.search("paying a deposit twice")
 
 
 # ── the sections ──────────────────────────────────────────────────────────────────────────────────────
 
 
-async def show_saving(checkpointer: BaseCheckpointer) -> None:
-    section("Save", "Each turn becomes a checkpoint. `parent=` makes sure that nobody else was faster.")
-    code(save)
-    state, head = AgentState(agent_id="travel-agent"), None
-    for turn, messages in enumerate(BEFORE_THE_CRASH, 1):
-        state = state.with_messages(messages)
-        head = await save(checkpointer, state, head, turn)
-        talk(messages)
-        effect(f"checkpoint {head}")
+async def show_work(agent: Agent) -> None:
+    section("Work", "An agent has a model, tools and a database. It stores each step before the next begins.")
+    code(build, work)
+    await play(work(agent, LOOK), LOOK)
 
 
-def show_crash(path: Path) -> list[str]:
-    """The ids that the child was given before it died."""
-    section("Crash", "Another process goes on with the conversation, and is killed in the middle of a save.")
-    code(child)
-    command = [sys.executable, str(Path(__file__).resolve()), "--child", str(path)]
-    died = subprocess.run(command, capture_output=True, text=True, check=False)
-    acknowledged = died.stdout.split()
-    if died.returncode == 0 or len(acknowledged) != len(IN_THE_CHILD):
-        raise SystemExit(f"the child did not die as planned: {died}")
-    for messages in IN_THE_CHILD:
-        talk(messages)
-    effect(f"{len(acknowledged)} saves acknowledged, then killed by signal {abs(died.returncode)}", "red")
-    return acknowledged
+def show_crash(path: Path) -> None:
+    section("Crash", "Another process takes the next turn. It is killed while its tools are at work.")
+    code(pay_deposit.__wrapped__)
+    reading, writing = os.pipe()
+    child = subprocess.Popen([*command(path, "--signals"), str(writing)], pass_fds=[writing])
+    os.close(writing)
+    seen = b""
+    while len(seen) < 3:  # one tool is done, two are waiting for an answer
+        heard = os.read(reading, 3)
+        if not heard:
+            raise SystemExit(f"the child came to its end before it was killed: {child.wait()}")
+        seen += heard
+    child.kill()
+    child.wait()
+    os.close(reading)
+    effect(f"kill -9: the process is dead (signal {-child.returncode}), two tools were still running", "red")
 
 
-async def child(checkpointer: BaseCheckpointer, state: AgentState, head: str, turn: int) -> None:
-    unfinished = asyncio.create_task(save(checkpointer, state, head, turn))
-    await asyncio.sleep(0)  # the save is on its way
-    os.kill(os.getpid(), signal.SIGKILL)
-    await unfinished
+async def run_child(path: Path) -> None:
+    """The process that is killed."""
+    async with build(f"sqlite:{path}") as agent:
+        await play(work(agent, BOOK), BOOK, then=world.tell)
 
 
-async def run_child(path: str) -> None:
-    """Go on where the thread stands, tell of each save that returned, die in the next one."""
-    async with connect(f"sqlite:{path}") as db:
-        found = await db.checkpointer.get(THREAD)
-        assert found is not None
-        state, head, turn = found.state, found.info.checkpoint_id, len(BEFORE_THE_CRASH)
-        for messages in IN_THE_CHILD:
-            turn += 1
-            state = state.with_messages(messages)
-            head = await save(db.checkpointer, state, head, turn)
-            print(head, flush=True)
-        await child(db.checkpointer, state.with_messages(NEVER_ANSWERED), head, turn + 1)
-
-
-async def show_resume(checkpointer: BaseCheckpointer, acknowledged: list[str]) -> str:
-    section("Resume", "A new process opens the file. What was acknowledged is there, on disk, whole.")
+def show_resume(path: Path) -> None:
+    section("Resume", "A third process opens the file. The name of the thread is all that it is told.")
     code(resume)
-    state = await resume(checkpointer)
-    head = await checkpointer.head(THREAD)
-    assert state is not None
-    assert head is not None
-    stored = set(await checkpointer.list_checkpoints(THREAD, 100))
-    lost = [checkpoint_id for checkpoint_id in acknowledged if checkpoint_id not in stored]
-    effect(f"resumed with {len(state.messages)} messages; acknowledged saves lost: {len(lost)}")
-    if head.checkpoint_id not in acknowledged:
-        effect("the save that was cut short had reached the disk too: whole, as a save is whole or not there")
-    state = state.with_messages(AFTER_THE_CRASH)
-    talk(AFTER_THE_CRASH)
-    new_head = await save(checkpointer, state, head.checkpoint_id, head.sequence + 1)
-    if lost:
-        raise SystemExit(f"lost: {lost}")
-    return new_head
+    subprocess.run(command(path, "--resume"), check=True)
+    ran = {name: len(times) for name, times in world.done().items()}
+    once, twice = (", ".join(name for name in ran if ran[name] == times) for times in (1, 2))
+    effect(f"in all, {once} ran once; {twice} ran twice, and may: it is idempotent")
 
 
-async def show_rewind(checkpointer: BaseCheckpointer) -> str:
-    section("Rewind", "Nothing is overwritten: every checkpoint can be loaded, at any time.")
-    history = await checkpointer.history(THREAD, 100)
-    chosen = next(info for info in history if info.metadata["turn"] == 2)
-    for info in history:
-        mark, style = ("◀ let's go back here", "bold") if info is chosen else ("", "dim")
-        console.print(Text(f"    turn {info.metadata['turn']}  {info.checkpoint_id}  {mark}", style))
+async def run_resumed(path: Path) -> None:
+    async with build(f"sqlite:{path}") as agent:
+        await play(resume(agent))
+
+
+async def show_rewind(agent: Agent) -> str:
+    """The id of the checkpoint that it went back to."""
+    section(
+        "Rewind", "One more turn, and it was a mistake. Every step is still there: go back to any of them."
+    )
+    await play(work(agent, PIRATE), PIRATE)
+    console.print()
+    history = await agent.checkpointer.history("trip", 100)
+    chosen = next(info for info in history if info.metadata["run_id"] != history[0].metadata["run_id"])
+    for info in history[:5]:
+        mark, style = ("◀ back to here", "bold") if info is chosen else ("", "dim")
+        console.print(
+            Text(f"    {info.sequence:>2}  {info.metadata['step']:<8} {info.checkpoint_id}  {mark}", style)
+        )
     code(rewind)
-    state = await rewind(checkpointer, chosen.checkpoint_id)
+    await rewind(agent, chosen.checkpoint_id)
+    state = await agent.get_state("trip")
     assert state is not None
-    effect(f"the conversation as it was: {len(state.messages)} messages, nothing booked yet")
+    effect(f"the thread has {len(state.messages)} messages again; the pirate stays in its history only")
     return chosen.checkpoint_id
 
 
-async def show_fork(checkpointer: BaseCheckpointer, checkpoint_id: str) -> None:
-    section("Fork", "From there a second thread takes another way. The first one does not notice.")
+async def show_fork(agent: Agent) -> None:
+    section("Fork", "And what if we had decided otherwise? A second thread, from where the first turn ended.")
+    history: list[CheckpointInfo] = await agent.checkpointer.history("trip", 100)
+    chosen = next(info for info in reversed(history) if info.metadata["step"] == "answer")
     code(fork)
-    head = await fork(checkpointer, checkpoint_id)
-    state = await checkpointer.load(BRANCH)
-    assert state is not None
-    talk(OTHERWISE)
-    await checkpointer.save(state.with_messages(OTHERWISE), BRANCH, parent=head, metadata={"turn": 3})
-    effect(f"thread {BRANCH!r} shares its past with {THREAD!r}: no message was copied")
+    await fork(agent, chosen.checkpoint_id)
+    await play(agent.run(CHEAPER, thread_id="trip-cheaper"), CHEAPER)
+    effect("'trip-cheaper' shares its past with 'trip': no message was copied, and 'trip' notices nothing")
 
 
 async def show_diff(checkpointer: BaseCheckpointer, head: str) -> None:
-    section("Diff", "What is different between the two?")
+    section("Diff", "How do the two differ?")
     code(diff)
     found = await diff(checkpointer, head)
     assert found is not None
@@ -222,157 +266,70 @@ async def show_diff(checkpointer: BaseCheckpointer, head: str) -> None:
     console.print(Text(f"    {change.common} messages in common", "dim"))
     for sign, style, messages in (("-", "red", change.removed), ("+", "green", change.added)):
         for message in messages:
-            console.print(
-                Text(f"    {sign} {message.role}: {said(message)}", style), overflow="ellipsis", no_wrap=True
-            )
+            one_line(Text(f"    {sign} {message.role.value}: {said(message)}", style))
 
 
 async def show_search(checkpointer: BaseCheckpointer) -> None:
-    section("Search", "Full text over all threads. Words count by their stem: booking finds Booked.")
+    section("Search", "Full text over all threads. Words count by their stem: paying finds pay.")
     code(search)
     hits = await search(checkpointer)
     for hit in hits[:4]:
-        line = Text.assemble(
-            f"    {hit['score']:5.2f}  ", (f"{hit['thread_id']:<12}", "bold cyan"), f"  {hit['snippet']}"
+        one_line(
+            Text.assemble(
+                f"    {hit['score']:5.2f}  ", (hit["thread_id"], "bold cyan"), f"  {hit['snippet']}"
+            )
         )
-        console.print(line, overflow="ellipsis", no_wrap=True)
     effect(f"{len(hits)} messages found")
 
 
-async def show_store(store: BaseStore) -> None:
-    section("Remember", "What should outlive a conversation goes into the store, in the same file.")
-    code(remember)
-    version = await remember(store)
-    effect(f"version {version}")
-    code(recall)
-    for item in await recall(store):
-        effect(f"{item.key}: {item.value['text']}")
-    code(too_late)
-    try:
-        await too_late(store)
-    except Conflict as error:
-        effect(f"Conflict: {error}", "yellow")
+# ── all of it ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def show_cost(path: Path) -> None:
-    section("Cost", f"{LONG_TURNS} turns in one thread: what does a save cost as the talk gets longer?")
-    log = path.with_name(path.name + "-wal")
-    state, rows = AgentState(), []
-    for first in range(0, LONG_TURNS, WINDOW):
-        async with connect(f"sqlite:{path}") as db:  # a fresh log for each row of the chart
-            written = []
-            for turn in range(first + 1, first + WINDOW + 1):
-                question, answer = f"Question {turn}: " + "why? " * 40, f"Answer {turn}: " + "because. " * 90
-                state = state.with_messages([Message.user(question), Message.assistant(answer)])
-                before = log.stat().st_size if log.exists() else 0
-                await db.checkpointer.save(state, LONG)
-                written.append(log.stat().st_size - before)
-        # The log's own header comes with the first save.
-        rows.append(
-            (first + WINDOW, sum(written[1:]) / len(written[1:]), len(json.dumps(state.to_checkpoint())))
-        )
-    chart(rows)
-    growth = rows[-1][1] / rows[0][1]
-    effect(f"at turn {LONG_TURNS} a save writes {growth:.1f} x what it wrote at the beginning")
-    note = "a turn is 1 KB here; SQLite writes it as pages of 4 KB, those of the text index too"
-    console.print(Text(f"      ({note})", "dim"))
-
-
-def chart(rows: list[tuple[int, float, int]]) -> None:
-    """A bar for what a save writes, beside how long the conversation has become."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("    up to turn", justify="right")
-    table.add_column("a save writes", justify="left")
-    table.add_column("the conversation so far", justify="left")
-    scale = 30 / max(*[written for _, written, _ in rows], *[size for _, _, size in rows])
-    for turn, written, size in rows:
-        flat = Text.assemble(("█" * max(1, round(written * scale)), "green"), f" {written / 1000:.0f} KB")
-        growing = Text.assemble(("░" * max(1, round(size * scale)), "dim"), f" {size / 1000:.0f} KB")
-        table.add_row(str(turn), flat, growing)
-    console.print(table)
-
-
-# ── printing ──────────────────────────────────────────────────────────────────────────────────────────
-
-
-def section(title: str, line: str) -> None:
-    console.print()
-    console.print(Text.assemble((f"{title}  ", "bold magenta"), (line, "")))
-
-
-def code(function: Callable[..., Any]) -> None:
-    """The body of the function that is about to run."""
-    lines = textwrap.dedent(inspect.getsource(function).partition(":\n")[2]).strip()
-    body = lines.removeprefix("return ")
-    if console.is_terminal:
-        syntax = Syntax(body, "python", theme="ansi_dark", background_color="default", word_wrap=True)
-        console.print(Padding(syntax, (1, 0, 1, 4)))
-    else:
-        console.print("\n" + textwrap.indent(body, "    ") + "\n", markup=False, soft_wrap=True)
-
-
-def talk(messages: list[Message]) -> None:
-    for message in messages:
-        speaker = (f"    {message.role:>9}  ", STYLES[message.role])
-        console.print(Text.assemble(speaker, said(message)), overflow="ellipsis", no_wrap=True)
-
-
-def said(message: Message) -> str:
-    calls = [
-        f"{call.name}({', '.join(f'{k}={v!r}' for k, v in call.arguments.items())})"
-        for call in message.tool_calls
-    ]
-    return " ".join([message.content or "", *calls]).strip()
-
-
-def effect(line: str, style: str = "bold") -> None:
-    console.print(Text.assemble(("    → ", "dim"), (line, style)))
+def command(path: Path, *arguments: str) -> list[str]:
+    return [sys.executable, str(Path(__file__).resolve()), "--file", str(path), *arguments]
 
 
 async def run(path: Path) -> None:
-    console.print(
-        Text.assemble(("Holdfast", "bold"), f": a conversation that survives. One SQLite file: {path}")
-    )
-    async with connect(f"sqlite:{path}") as db:
-        await show_saving(db.checkpointer)
-    acknowledged = show_crash(path)
-    async with connect(f"sqlite:{path}") as db:
-        await tour(db, acknowledged)
-    await show_cost(path)
+    console.print(Text.assemble(("Holdfast", "bold"), f": an agent that survives. One SQLite file: {path}"))
+    async with build(f"sqlite:{path}") as agent:
+        await show_work(agent)
+    show_crash(path)
+    show_resume(path)
+    async with build(f"sqlite:{path}") as agent:
+        head = await show_rewind(agent)
+        await show_fork(agent)
+        await show_diff(agent.checkpointer, head)
+        await show_search(agent.checkpointer)
 
 
-async def tour(db: Connection, acknowledged: list[str]) -> None:
-    head = await show_resume(db.checkpointer, acknowledged)
-    checkpoint_id = await show_rewind(db.checkpointer)
-    await show_fork(db.checkpointer, checkpoint_id)
-    await show_diff(db.checkpointer, head)
-    await show_search(db.checkpointer)
-    await show_store(db.store)
+def tell_the_end(path: Path, *, keep: bool) -> None:
+    if keep:
+        section("Yours", "The file stays. Look into it, or go on with the conversation:")
+        console.print(f"    holdfast --db {path} show trip", soft_wrap=True)
+        console.print(f"    holdfast --db {path} chat --thread trip --model mock:", soft_wrap=True)
+    else:
+        section("Yours", "That was one file and no server. With --keep the file stays for you to look into.")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description="An agent that survives.")
     parser.add_argument(
         "--keep", action="store_true", help="leave the database file for the command `holdfast`"
     )
-    parser.add_argument("--child", metavar="PATH", help=argparse.SUPPRESS)
+    parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--signals", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--resume", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a pipe may not know every letter
-    if options.child:
-        asyncio.run(run_child(options.child))
+    folder = options.file.parent if options.file else Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
+    path, world.file, world.signals = folder / "demo.db", folder / "world.txt", options.signals
+    if options.file:
+        asyncio.run(run_resumed(path) if options.resume else run_child(path))
         return
-    folder = Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
     try:
-        asyncio.run(run(folder / "demo.db"))
-        if options.keep:
-            section(
-                "Yours", f"The file stays. Look into it: holdfast --db {folder / 'demo.db'} show {THREAD}"
-            )
-        else:
-            section(
-                "Yours", "That was one file and no server. With --keep the file stays for you to look into."
-            )
+        asyncio.run(run(path))
+        tell_the_end(path, keep=options.keep)
     finally:
         if not options.keep:
             shutil.rmtree(folder)

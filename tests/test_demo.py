@@ -1,6 +1,5 @@
 """The demo does what it promises, in front of the reader."""
 
-import os
 import re
 import subprocess
 import sys
@@ -8,58 +7,87 @@ from pathlib import Path
 
 import pytest
 
-DEMO = Path(__file__).resolve().parent.parent / "examples" / "demo.py"
+from tests.examples.support import EXAMPLES, bare_environment
+
+DEMO = EXAMPLES / "demo.py"
 
 
 @pytest.fixture(scope="module")
 def shown() -> str:
-    env = {**os.environ, "PYTHONIOENCODING": "utf-8"}
-    result = subprocess.run([sys.executable, str(DEMO)], capture_output=True, check=False, env=env)
+    result = subprocess.run(
+        [sys.executable, str(DEMO)], capture_output=True, check=False, env=bare_environment()
+    )
     assert result.returncode == 0, result.stderr.decode()
     return result.stdout.decode()
 
 
-def test_it_goes_through_every_section_in_order(shown: str) -> None:
-    sections = re.findall(r"^([A-Z][a-z]+)  \S", shown, re.MULTILINE)
-    assert sections == "Save Crash Resume Rewind Fork Diff Search Remember Cost Yours".split()
+@pytest.fixture(scope="module")
+def sections(shown: str) -> dict[str, str]:
+    parts = re.split(r"^([A-Z][a-z]+)  (?=\S)", shown, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-def test_a_process_is_killed_and_nothing_acknowledged_is_lost(shown: str) -> None:
-    assert "2 saves acknowledged, then killed by signal 9" in shown
-    resumed = re.search(r"resumed with (\d+) messages; acknowledged saves lost: 0", shown)
-    assert resumed is not None
-    # Eight before the crash, four acknowledged in the child, and one more if the save that was cut short got through.
-    assert int(resumed[1]) in (12, 13)
+def test_it_goes_through_every_section_in_order(sections: dict[str, str]) -> None:
+    assert list(sections) == "Work Crash Resume Rewind Fork Diff Search Yours".split()
 
 
-def test_it_rewinds_forks_and_shows_how_the_branches_differ(shown: str) -> None:
-    assert "the conversation as it was: 4 messages" in shown
-    assert "thread 'trip-cheaper' shares its past with 'trip'" in shown
-    assert "4 messages in common" in shown
-    assert "- user: Book Casa do Rio, please." in shown
-    assert "+ user: Take the cheaper one instead." in shown
+def test_an_agent_works_with_a_tool(sections: dict[str, str]) -> None:
+    assert "→ find_hotels(city='Lisbon', most=150)" in sections["Work"]
+    assert '✓ find_hotels: ["Casa do Rio, 140 euros","Torre Azul, 95 euros"]' in sections["Work"]
+    assert "assistant  Two fit: Casa do Rio for 140 euros a night, and Torre Azul for 95." in sections["Work"]
 
 
-def test_it_searches_all_threads_and_remembers_across_them(shown: str) -> None:
-    found = re.search(r"(\d+) messages found", shown)
-    assert found is not None
-    assert int(found[1]) >= 4
-    assert "diet: Eats vegetarian" in shown
-    assert "Conflict: " in shown
+def test_a_process_is_killed_while_two_of_its_three_tools_run(sections: dict[str, str]) -> None:
+    crash = sections["Crash"]
+    started = re.findall(r"→ (\w+)\(", crash)
+    assert started == ["book_hotel", "pay_deposit", "get_weather"]
+    assert re.findall(r"✓ (\w+):", crash) == ["book_hotel"]
+    assert "kill -9: the process is dead (signal 9), two tools were still running" in crash
+    assert "assistant  " not in crash
 
 
-def test_a_late_save_costs_what_an_early_one_does(shown: str) -> None:
-    rows = re.findall(r"^ +(\d+)  █+ (\d+) KB +░+ (\d+) KB", shown, re.MULTILINE)
-    assert len(rows) == 10
-    first, last = rows[0], rows[-1]
-    assert int(last[1]) < 2 * int(first[1])
-    assert int(last[2]) > 8 * int(first[2])
+def test_a_new_process_finishes_the_turn_and_pays_once(sections: dict[str, str]) -> None:
+    resumed = sections["Resume"]
+    assert "1 call had finished, 1 may run again, 1 has an unknown outcome" in resumed
+    assert "✓ book_hotel: Casa do Rio, 3 nights, confirmation LX-001  (kept, not run again)" in resumed
+    assert "? pay_deposit: the model is told: the outcome of this call is unknown" in resumed
+    assert re.findall(r"→ (\w+)\(", resumed) == ["get_weather", "list_payments"]
+    assert '✓ list_payments: ["90 euros to Casa do Rio"]' in resumed
+    assert "I did not pay it twice" in resumed
+    assert "in all, book_hotel, pay_deposit ran once; get_weather ran twice" in resumed
+
+
+def test_it_rewinds_to_where_the_turn_before_ended(sections: dict[str, str]) -> None:
+    rewound = sections["Rewind"]
+    assert "Arr!" in rewound
+    steps = re.findall(r"^ +(\d+)  (\w+) +\w{26}  (◀?)", rewound, re.MULTILINE)
+    assert [step for _, step, _ in steps] == ["answer", "prompt", "answer", "tools", "intent"]
+    assert [bool(mark) for _, _, mark in steps] == [False, False, True, False, False]
+    assert "the thread has 12 messages again" in rewound
+
+
+def test_it_forks_and_shows_how_the_branches_differ(sections: dict[str, str]) -> None:
+    assert "→ book_hotel(name='Torre Azul', nights=3)" in sections["Fork"]
+    assert "'trip-cheaper' shares its past with 'trip'" in sections["Fork"]
+    differs = sections["Diff"]
+    assert "4 messages in common" in differs
+    assert "- user: Take Casa do Rio for three nights" in differs
+    assert "+ user: Take the cheaper one instead" in differs
+    assert (differs.count("\n    - "), differs.count("\n    + ")) == (8, 4)
+    assert "Arr!" not in differs
+
+
+def test_it_searches_what_was_said(sections: dict[str, str]) -> None:
+    hits = re.findall(r"^ +\d+\.\d\d  (\S+)  (.+)$", sections["Search"], re.MULTILINE)
+    assert "3 messages found" in sections["Search"]
+    assert hits[0][0] == "trip"
+    assert "The deposit had left" in hits[0][1]
 
 
 def test_the_code_that_it_shows_is_the_code_that_it_runs(shown: str) -> None:
-    assert 'await checkpointer.save(state, "trip", parent=head, metadata={"turn": turn})' in shown
-    assert "os.kill(os.getpid(), signal.SIGKILL)" in shown
-    assert 'await checkpointer.fork("trip", checkpoint_id, "trip-cheaper")' in shown
+    assert 'agent = Agent("You plan trips.", model=model, tools=tools, checkpointer=url)' in shown
+    assert 'run = agent.resume("trip")' in shown
+    assert 'await agent.fork("trip", checkpoint_id, "trip-cheaper")' in shown
 
 
 def test_piped_output_is_plain_and_the_file_is_gone(shown: str) -> None:
@@ -67,3 +95,15 @@ def test_piped_output_is_plain_and_the_file_is_gone(shown: str) -> None:
     path = re.search(r"One SQLite file: (\S+)", shown)
     assert path is not None
     assert not Path(path[1]).parent.exists()
+
+
+def test_the_file_can_be_kept_and_looked_into(tmp_path: Path) -> None:
+    env = bare_environment(TMPDIR=str(tmp_path))
+    kept = subprocess.run(
+        [sys.executable, str(DEMO), "--keep"], capture_output=True, check=True, env=env, encoding="utf-8"
+    )
+    command = re.search(r"holdfast (--db \S+ show trip)$", kept.stdout, re.MULTILINE)
+    assert command is not None
+    look = [sys.executable, "-m", "holdfast.cli", *command[1].split()]
+    found = subprocess.run(look, capture_output=True, check=True, env=env, encoding="utf-8")
+    assert "I did not pay it twice" in found.stdout

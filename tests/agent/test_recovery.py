@@ -10,7 +10,7 @@ from holdfast import Agent, tool
 from holdfast.agent import ResumeEvent, ToolCompleteEvent
 from holdfast.core.messages import Message, Role
 from holdfast.core.state import AgentState
-from holdfast.errors import Conflict, ModelUnavailable
+from holdfast.errors import Conflict, InvalidInput, ModelError, ModelUnavailable
 from holdfast.memory.backends import MemoryCheckpointer, SQLiteCheckpointer
 from holdfast.memory.checkpointer import BaseCheckpointer
 from holdfast.testing import FunctionModel, ScriptedModel
@@ -255,6 +255,33 @@ async def test_a_thread_that_was_written_by_hand_is_answered() -> None:
     result = await Agent(model=ScriptedModel(["Hello!"]), checkpointer=checkpointer).resume("t")
     assert roles(result.state) == ["user", "assistant"]
     assert result.metrics.iterations == 1
+
+
+async def test_a_turn_that_can_not_be_finished_is_taken_back() -> None:
+    checkpointer = MemoryCheckpointer()
+    agent = Agent(model=ScriptedModel(["Hello.", ModelError("too long"), "Fine."]), checkpointer=checkpointer)
+    await agent.run("Hi.", thread_id="t")
+    with pytest.raises(ModelError):
+        await agent.run("x" * 1000, thread_id="t")
+    assert await agent.abandon("t") is not None
+    assert await agent.abandon("t") is None
+    result = await agent.run("How are you?", thread_id="t")
+    assert [message.content for message in result.state.messages] == [
+        "Hi.",
+        "Hello.",
+        "How are you?",
+        "Fine.",
+    ]
+    with pytest.raises(InvalidInput, match="no thread 'nope'"):
+        await agent.abandon("nope")
+
+
+async def test_the_first_turn_of_a_thread_can_be_taken_back_with_its_open_calls() -> None:
+    checkpointer, slow = MemoryCheckpointer(), blocking_tool(idempotent=False)
+    await _cut_in_tool(checkpointer, [slow], ScriptedModel([calls(("slow", {"name": "x"}))]))
+    agent = Agent(model=ScriptedModel(["Fine."]), tools=[slow], checkpointer=checkpointer)
+    await agent.abandon("t")
+    assert roles((await agent.run("Something else.", thread_id="t")).state) == ["user", "assistant"]
 
 
 # ── leaving early ─────────────────────────────────────────────────────────────────────────────────────

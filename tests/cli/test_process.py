@@ -188,7 +188,7 @@ def test_help_has_exit_codes_and_every_command_has_an_example(nowhere: Database)
         line.split()[0]
         for line in overview.stdout.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
     ]
-    assert names == "threads history show diff search fork rm vacuum export import stats version".split()
+    assert names == "chat threads history show diff search fork rm vacuum export import stats version".split()
     for name in names:
         shown = nowhere.run(name, "--help")
         assert f"Examples:\n    holdfast {name}" in shown.stdout

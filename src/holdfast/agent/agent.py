@@ -8,7 +8,7 @@ from holdfast.agent.config import AgentConfig, AgentOptions, configure
 from holdfast.agent.context import RunContext, current_context
 from holdfast.agent.limits import Limits
 from holdfast.agent.portal import run_blocking
-from holdfast.agent.progress import turn_of, unanswered, unfinished
+from holdfast.agent.progress import before_turn, turn_of, unanswered, unfinished
 from holdfast.agent.recovery import Approve
 from holdfast.agent.reflexion import resolve_reflexion
 from holdfast.agent.result import AgentResult
@@ -238,6 +238,20 @@ class Agent:
                 if attempt + 1 == UPDATE_ATTEMPTS:
                     raise
         raise AssertionError("the last attempt returns or raises")
+
+    async def abandon(self, thread_id: str, *, user_id: str | None = None) -> str | None:
+        """Take an unfinished turn back, prompt and all: for one that can't be finished, such as a prompt that the
+        model's service refuses. What its tools did is not undone; the history still tells. Returns the id of the new
+        head, or ``None`` if no turn was unfinished. A run that is still at it gets `Conflict`."""
+        checkpointer = self._scoped(user_id)
+        checkpoint = await checkpointer.get(thread_id)
+        if checkpoint is None:
+            raise InvalidInput(f"there is no thread {thread_id!r}")
+        if not unfinished(checkpoint.state):
+            return None
+        state = before_turn(checkpoint.state)
+        notes, parent = {"step": "abandon"}, checkpoint.info.checkpoint_id
+        return await checkpointer.save(state, thread_id, metadata=notes, parent=parent)
 
     async def rewind(self, thread_id: str, checkpoint_id: str, *, user_id: str | None = None) -> str:
         """Put the thread back to where it was at a checkpoint. What came after stays in the history. Returns the id

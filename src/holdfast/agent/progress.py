@@ -11,7 +11,19 @@ from holdfast.agent.result import ExecutionMetrics
 from holdfast.core.messages import Message, Role, ToolCall, ToolResult
 from holdfast.core.state import AgentState
 
-__all__ = ["OPEN", "TURN", "WAITING", "Turn", "answer_of", "fold", "turn_of", "unanswered", "unfinished"]
+__all__ = [
+    "OPEN",
+    "TURN",
+    "WAITING",
+    "Turn",
+    "answer_of",
+    "before_turn",
+    "fold",
+    "started_at",
+    "turn_of",
+    "unanswered",
+    "unfinished",
+]
 
 TURN: Final = "holdfast.turn"
 """Where the record is kept in the state's metadata."""
@@ -106,6 +118,20 @@ def unfinished(state: AgentState) -> bool:
         return True
     turn = turn_of(state)
     return turn is None or turn.status in (OPEN, WAITING)
+
+
+def before_turn(state: AgentState) -> AgentState:
+    """The state without the messages of its last turn, as if that had not been asked. What it took still counts."""
+    turn = turn_of(state)
+    start = started_at(state) if turn is None else turn.messages
+    notes = {key: value for key, value in state.metadata.items() if key != TURN}
+    return state.model_copy(update={"messages": state.messages[:start], "metadata": notes})
+
+
+def started_at(state: AgentState) -> int:
+    """The place of the last user message: where a turn began that no agent recorded."""
+    places = range(len(state.messages) - 1, -1, -1)
+    return next((place for place in places if state.messages[place].role is Role.USER), 0)
 
 
 def fold(state: AgentState, results: Iterable[tuple[ToolCall, ToolResult]]) -> AgentState:

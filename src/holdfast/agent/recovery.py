@@ -10,12 +10,13 @@ from holdfast.agent.progress import (
     fold,
     not_approved,
     outcome_unknown,
+    started_at,
     turn_of,
     unanswered,
 )
 from holdfast.agent.session import Session
 from holdfast.core.errors import InvalidInput
-from holdfast.core.messages import Role, ToolCall, ToolResult
+from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.core.state import AgentState
 
 __all__ = ["Approve", "decline", "recover"]
@@ -111,15 +112,10 @@ def _apply(session: Session, done: Sequence[tuple[ToolCall, ToolResult]]) -> Non
 
 def _guess(state: AgentState) -> Turn:
     """The turn of a state that no agent wrote: from its last user message on."""
-    start = len(state.messages)
-    while start > 0:
-        start -= 1
-        if state.messages[start].role is Role.USER:
-            break
     return Turn(
         state.run_id,
         OPEN,
-        start,
+        started_at(state),
         state.iteration,
         state.prompt_tokens,
         state.completion_tokens,

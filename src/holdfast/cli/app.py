@@ -21,8 +21,8 @@ from holdfast.cli.failures import EXIT_CODES, code_of, message_of
 from holdfast.cli.output import Output
 from holdfast.cli.text import escape
 
-# As in the help: from looking to changing to moving.
-_ORDER = "threads history show diff search fork rm vacuum export import stats version".split()
+# As in the help: from talking to looking to changing to moving.
+_ORDER = "chat threads history show diff search fork rm vacuum export import stats version".split()
 
 SessionCommand = Callable[..., Coroutine[Any, Any, int | None]]
 

@@ -9,15 +9,17 @@ from holdfast.cli.failures import Failure
 from holdfast.cli.output import Output
 from holdfast.connection import connect, sqlite_path
 from holdfast.memory.checkpointer import BaseCheckpointer
+from holdfast.memory.store import BaseStore
 
 DEFAULT_URL = "sqlite:./holdfast.db"
 
 
 @dataclass(frozen=True)
 class Session:
-    """What a command gets: the threads in the scope that was asked for, and where to print."""
+    """What a command gets: the threads in the scope that was asked for, the store, and where to print."""
 
     checkpointer: BaseCheckpointer
+    store: BaseStore
     out: Output
     url: str
     file: Path | None
@@ -33,7 +35,9 @@ async def open_session(url: str, scope: str | None, out: Output, *, create: bool
     # A reading command leaves a file of another program as it is.
     async with connect(url, auto_create_table=create) as connection:
         checkpointer = connection.checkpointer
-        yield Session(checkpointer if scope is None else checkpointer.scoped(scope), out, url, file)
+        if scope is not None:
+            checkpointer = checkpointer.scoped(scope)
+        yield Session(checkpointer, connection.store, out, url, file)
 
 
 def sqlite_file(url: str) -> Path | None:
