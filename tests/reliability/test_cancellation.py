@@ -6,6 +6,7 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable
+from contextvars import ContextVar
 from pathlib import Path
 
 import pytest
@@ -282,3 +283,24 @@ def test_closing_while_saves_are_queued_finishes_or_refuses_each(tmp_path: Path)
 def _stored_all(path: Path) -> list[str]:
     with SQLiteSyncCheckpointer(path) as twin:
         return twin.list_checkpoints("t", 100)
+
+
+@pytest.mark.parametrize("callers", [1, 20])
+def test_each_caller_goes_on_in_its_own_task_and_context(callers: int, tmp_path: Path) -> None:
+    name = ContextVar("name", default="nobody")
+
+    async def caller(checkpointer: SQLiteCheckpointer, number: int) -> None:
+        name.set(f"caller {number}")
+        task, state = asyncio.current_task(), state_of(number)
+        for turn in range(10):
+            await checkpointer.save(state, f"t{number}", f"c{turn}")
+            assert (asyncio.current_task(), name.get()) == (task, f"caller {number}")
+            assert await checkpointer.load(f"t{number}") == state
+            assert (asyncio.current_task(), name.get()) == (task, f"caller {number}")
+
+    async def scenario() -> None:
+        async with SQLiteCheckpointer(tmp_path / "callers.db") as checkpointer:
+            await asyncio.gather(*(caller(checkpointer, number) for number in range(callers)))
+        assert name.get() == "nobody"
+
+    asyncio.run(scenario())

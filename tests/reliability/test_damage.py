@@ -322,12 +322,12 @@ def test_a_file_that_was_cut_is_reported(part: float, path: Path) -> None:
 
 def test_a_page_of_noise_is_never_a_wrong_answer(path: Path) -> None:
     data = path.read_bytes()
-    pages = len(data) // 4096
+    size = int.from_bytes(data[16:18])  # of a page, as the file's header says
     with SQLiteSyncCheckpointer(path) as twin:
         hurt = [twin.load("hurt", f"c{number}") for number in (1, 2, 3, 4)]
-    for page in range(1, pages):
-        noise = bytes((byte * 167 + page) % 256 for byte in range(4096))
-        path.write_bytes(data[: page * 4096] + noise + data[(page + 1) * 4096 :])
+    for page in range(1, len(data) // size):
+        noise = bytes((byte * 167 + page) % 256 for byte in range(size))
+        path.write_bytes(data[: page * size] + noise + data[(page + 1) * size :])
         with SQLiteSyncCheckpointer(path) as twin:
             for number, state in enumerate(hurt, 1):
                 with contextlib.suppress(Corrupt):

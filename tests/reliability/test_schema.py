@@ -65,6 +65,27 @@ def test_a_newer_version_with_other_tables_is_refused_too(tmp_path: Path) -> Non
     connection.close()
 
 
+def test_a_file_with_other_pages_and_tables_in_another_order_is_used_as_it_is(tmp_path: Path) -> None:
+    new, other = tmp_path / "new.db", tmp_path / "other.db"
+    state = _saved(new)
+    connection = sqlite3.connect(new)
+    made = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'holdfast_checkpoints'").fetchone()[
+        0
+    ]
+    assert connection.execute("PRAGMA page_size").fetchone() == (1024,)
+    connection.close()
+    _execute(other, f"PRAGMA page_size = 8192; {made} WITHOUT ROWID")
+    assert _saved(other) == state
+    with SQLiteSyncCheckpointer(other) as twin:
+        twin.save(state.with_error("once more"), "t", "c2", parent="c1")
+        assert twin.list_checkpoints("t") == ["c2", "c1"]
+        assert twin.load("t", "c1") == state
+    assert_sound(other)
+    connection = sqlite3.connect(other)
+    assert connection.execute("PRAGMA page_size").fetchone() == (8192,)
+    connection.close()
+
+
 def test_eight_processes_that_open_a_new_file_at_once_all_save(children: Children, tmp_path: Path) -> None:
     for round_number in range(4):
         path = tmp_path / f"{round_number}.db"

@@ -12,8 +12,9 @@ from random import Random
 _RANDOM_BITS = 56
 _SEQUENCE_BITS = 24
 _SEQUENCE_CHARACTERS = 6
-_SEQUENCE_MASK = (1 << _SEQUENCE_BITS) - 1
 _CHARACTERS = 26
+MAX_TOLD_SEQUENCE = (1 << _SEQUENCE_BITS) - 1
+"""Beyond it an id has only the end of its sequence number."""
 
 
 class _Series:
@@ -50,7 +51,7 @@ def new_id() -> str:
 
 def new_id_with(sequence: int) -> str:
     """A new id that has a sequence number at its end, as far as there is room for it."""
-    return f"{_series[0].next() >> _SEQUENCE_BITS:020x}{sequence & _SEQUENCE_MASK:06x}"
+    return f"{_series[0].next() & ~MAX_TOLD_SEQUENCE | sequence & MAX_TOLD_SEQUENCE:026x}"
 
 
 def told_sequence(text: str) -> int | None:

@@ -143,8 +143,9 @@ class AgentState(FrozenModel):
     def with_messages(self, messages: Iterable[Message]) -> Self:
         """With `messages` appended."""
         added = tuple(messages)
-        for index, message in enumerate(added):
-            _expect(f"messages[{index}]", message, Message)
+        if not all(map(_is_message, added)):
+            for index, message in enumerate(added):
+                _expect(f"messages[{index}]", message, Message)
         return self._with(messages=self.messages + added)
 
     def with_iteration(self, n: int | None = None) -> Self:
@@ -246,6 +247,10 @@ def _expect(field: str, value: Any, kind: type[Any]) -> None:
         raise InvalidInput(f"{field} must be a {kind.__name__}, got {type(value).__name__}")
 
 
+def _is_message(value: Any) -> bool:
+    return isinstance(value, Message)
+
+
 def _expect_exactly(value: Any, kind: type[Any]) -> None:
     if type(value) is not kind:
         raise InvalidInput(
@@ -281,7 +286,8 @@ def _execution(result: ToolResult, call: ToolCall | None) -> ToolExecution:
 
 def encode_head(state: AgentState) -> str:
     """JSON text of the state without its logged fields. Bad metadata is `InvalidInput` naming its path."""
-    _expect_exactly(state, AgentState)
+    if type(state) is not AgentState:
+        _expect_exactly(state, AgentState)
     values = state.__dict__
     metadata, iteration, confidence = values["metadata"], values["iteration"], values["confidence"]
     prompt, completion = values["prompt_tokens"], values["completion_tokens"]
@@ -293,21 +299,20 @@ def encode_head(state: AgentState) -> str:
             f',"iteration":{iteration},"confidence":{confidence!r},"prompt_tokens":{prompt},'
             f'"completion_tokens":{completion}{stored}'
         )
+    begin = _begin_head(values["schema_version"], values["agent_id"], values["run_id"], values["created_at"])
+    # As `isoformat` writes a moment in UTC, in half the time: most saves are made in the minute of the one before.
+    at = values["updated_at"]
+    minute = _iso_minute(at.year, at.month, at.day, at.hour, at.minute)
+    return f'{begin},"updated_at":"{minute}{at.second:02}.{at.microsecond:06}+00:00"{stored}}}'
+
+
+@lru_cache(maxsize=1024)
+def _begin_head(schema_version: int, agent_id: str, run_id: str, created_at: datetime) -> str:
+    """What doesn't change during a run, and is written again with each of its states."""
     return (
-        f'{{"schema_version":{values["schema_version"]},"agent_id":{quote(values["agent_id"])},'
-        f'"run_id":{quote(values["run_id"])},"created_at":"{_iso(values["created_at"])}",'
-        f'"updated_at":"{_iso_utc(values["updated_at"])}"{stored}}}'
+        f'{{"schema_version":{schema_version},"agent_id":{quote(agent_id)},"run_id":{quote(run_id)},'
+        f'"created_at":"{created_at.isoformat()}"'
     )
-
-
-# The beginning of a conversation is written again with each of its states.
-_iso = lru_cache(maxsize=1024)(datetime.isoformat)
-
-
-def _iso_utc(moment: datetime) -> str:
-    """As `isoformat` writes a moment in UTC, in half the time: most saves are made in the minute of the one before."""
-    minute = _iso_minute(moment.year, moment.month, moment.day, moment.hour, moment.minute)
-    return f"{minute}{moment.second:02}.{moment.microsecond:06}+00:00"
 
 
 @lru_cache(maxsize=64)

@@ -64,8 +64,8 @@ class BaseCheckpointer(CheckpointerHooks):
             validate.identifier(thread_id, "thread_id"),
             state,
             None if checkpoint_id is None else validate.identifier(checkpoint_id, "checkpoint_id"),
-            validate.metadata(metadata),
-            parent if parent is UNSET else validate.optional_identifier(parent, "parent"),
+            {} if metadata is None else validate.metadata(metadata),
+            parent if parent is None or parent is UNSET else validate.identifier(parent, "parent"),
             self._clock.now_us(),
         )
         return await self._save(request)

@@ -70,7 +70,8 @@ class CheckpointerHooks:
 
     def _check(self, capability: str | None = None) -> None:
         """Open, and able to do that."""
-        if self._lifetime.closed:
+        lifetime = self._shared_lifetime
+        if lifetime is not None and lifetime.closed:
             raise Closed(f"{type(self).__name__} is closed")
         if capability is not None and not getattr(self.capabilities, capability):
             raise Unsupported(f"{type(self).__name__} does not declare the capability '{capability}'")

@@ -71,12 +71,12 @@ _STATE_ENCODERS: Mapping[str, Callable[[Any], str]] = {
 
 def split_state(state: AgentState) -> Parts:
     """An agent's state: its head, and the fields that grow."""
-    return Parts(
-        head=encode_head(state),
-        lists={name: elements for name in LOGGED_FIELDS if (elements := getattr(state, name))},
-        encoders=_STATE_ENCODERS,
-        searchable="messages",
-    )
+    values = state.__dict__
+    lists = {}
+    for name in LOGGED_FIELDS:
+        if elements := values[name]:
+            lists[name] = elements
+    return _new(Parts, (encode_head(state), lists, _STATE_ENCODERS, "messages"))
 
 
 # Named tuples on the way of every save are made like this: their own constructors take three times as long.
@@ -86,13 +86,13 @@ _new = tuple.__new__
 def grow(known: KnownList, elements: tuple[Any, ...], place: "Place") -> tuple[KnownList, list[Entry]]:
     """The list after it became ``elements``, and the entries that must be written for it."""
     path, old, at_end = known
-    shared = len(old)
+    shared, length = len(old), len(elements)
     if not begins_with(elements, old):
         shared = _common(old, elements)
         path, at_end = _cut(path, shared), False
-    elif len(elements) == shared:
+    elif length == shared:
         return known, []
-    if len(elements) == shared:
+    if length == shared:
         return KnownList(path, elements, False), []
     life, log, encode, searchable = place
     if path and at_end and path[-1].life == life:
@@ -101,11 +101,11 @@ def grow(known: KnownList, elements: tuple[Any, ...], place: "Place") -> tuple[K
     if len(path) >= MAX_SEGMENTS:
         log, path, shared = place.log, (), 0
     entries: list[Entry] = []
-    for start in range(shared, len(elements), MAX_LINES):
-        lines = [encode(element) for element in elements[start : start + MAX_LINES]]
-        body = "\n".join(lines)
-        entries.append(_new(Entry, (life, log, start, len(lines), searchable, seal_entry(start, body), body)))
-    path = (*path, _new(Segment, (life, log, len(elements))))
+    for start in range(shared, length, MAX_LINES):
+        added = elements[start : start + MAX_LINES]
+        body = "\n".join(map(encode, added))
+        entries.append(_new(Entry, (life, log, start, len(added), searchable, seal_entry(start, body), body)))
+    path = (*path, _new(Segment, (life, log, length)))
     return _new(KnownList, (path, elements, True)), entries
 
 
@@ -170,15 +170,14 @@ def seal(
 
 def dump_lists(lists: Mapping[str, KnownList], life: bytes) -> str:
     """As JSON; logs of the checkpoint's own life are written without it, so that the common case stays short."""
-    parts: list[str] = []
+    text = ""
     for name, (path, _, _) in lists.items():
-        if path:
-            segments = [
-                f"[{log},{end}]" if owner == life else f'["{owner.hex()}",{log},{end}]'
-                for owner, log, end in path
-            ]
-            parts.append(f"{encode_basestring_ascii(name)}:[{','.join(segments)}]")
-    return "{" + ",".join(parts) + "}"
+        segments = ""
+        for owner, log, end in path:
+            segments += f",[{log},{end}]" if owner == life else f',["{owner.hex()}",{log},{end}]'
+        if segments:
+            text += f",{encode_basestring_ascii(name)}:[{segments[1:]}]"
+    return "{" + text[1:] + "}"
 
 
 def load_lists(text: str, life: bytes, place: str) -> dict[str, Path]:

@@ -26,6 +26,7 @@ SQLITE = Dialect(
     greatest="MAX",
     clustered=" WITHOUT ROWID",
     partial_indexes=True,
+    bind_key=bytearray,  # for each parameter of another type, bytes among them, the driver looks for an adapter
 )
 
 
@@ -38,7 +39,10 @@ class Fts5:
 
     def ddl(self, words: str) -> tuple[str, ...]:
         options = "content='', detail=none, columnsize=0, tokenize=\"ascii tokenchars '_'\""
-        return (f"CREATE VIRTUAL TABLE {words} USING fts5(terms, {options})",)
+        return (
+            f"CREATE VIRTUAL TABLE {words} USING fts5(terms, {options})",
+            f"INSERT INTO {words} ({words}, rank) VALUES ('pgsz', 1000)",  # blocks that fit in a page of the file
+        )
 
     def add(self, words: str, index_rows: Sequence[IndexRow]) -> Statement:
         return many(f"INSERT INTO {words} (rowid, terms) VALUES (?, ?)", _tokens(index_rows))

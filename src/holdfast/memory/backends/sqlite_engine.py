@@ -9,7 +9,8 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -35,6 +36,7 @@ _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT
 _IDLE_READERS = 4
 _SCRUB_MS = 2000
 _WAL_PAUSE = 0.005
+_PAGE_BYTES = 1024  # a commit logs whole pages: small ones keep a save and a fork small
 
 
 class SqliteEngine:
@@ -69,6 +71,7 @@ class SqliteEngine:
         self._writer: sqlite3.Connection | None = None
         self._readers: list[sqlite3.Connection] = []
         self._ready: set[tuple[str, str]] = set()
+        self._latest: Schema | None = None  # one that is ready
 
     def using(self, schema: Schema) -> "BoundEngine":
         """This engine for plans that use these tables: before the first one, they are seen to."""
@@ -77,10 +80,10 @@ class SqliteEngine:
     # ── running plans ─────────────────────────────────────────────────────────────────────────────
 
     def read(self, plan: PlanFactory[T], schema: Schema) -> Awaitable[T]:
-        return _in_place(self.run, plan, schema, write=False)
+        return _done(self.run(plan, schema, write=False))
 
     def write(self, plan: PlanFactory[T], schema: Schema) -> Awaitable[T]:
-        return _in_place(self.run, plan, schema, write=True)
+        return _done(self.run(plan, schema, write=True))
 
     def later(self, plan: PlanFactory[Any], schema: Schema) -> None:
         with contextlib.suppress(HoldfastError):
@@ -172,9 +175,11 @@ class SqliteEngine:
             raise Closed(f"{self.path} is closed")
         if self._writer is None:
             self._writer = self._connect()
-        if schema is not None and schema.key not in self._ready:
-            self._prepare(self._writer, schema)
-            self._ready.add(schema.key)
+        if schema is not None and schema is not self._latest:
+            if schema.key not in self._ready:
+                self._prepare(self._writer, schema)
+                self._ready.add(schema.key)
+            self._latest = schema
         return self._writer
 
     def _prepare(self, connection: sqlite3.Connection, schema: Schema) -> None:
@@ -231,6 +236,7 @@ class SqliteEngine:
         deadline = time.monotonic() + self._busy_seconds
         while connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
             try:
+                connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")  # only a file that is empty takes it
                 connection.execute("PRAGMA journal_mode = WAL")
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
@@ -253,8 +259,7 @@ class ThreadedSqliteEngine(SqliteEngine):
         self._check_process()
         # The first batch needs no I/O: it is made here, where what it is made of is at hand.
         begun = plan()
-        first = next(begun)
-        return self._workers.call(lambda: self._write(begun, schema, first), write=True)
+        return self._workers.call(partial(self._write, begun, schema, next(begun)), write=True)
 
     def later(self, plan: PlanFactory[Any], schema: Schema) -> None:
         self._check_process()
@@ -297,8 +302,8 @@ class BoundEngine:
         return self.engine.close()
 
 
-async def _in_place(run: Callable[..., T], *args: Any, **options: Any) -> T:
-    return run(*args, **options)
+async def _done(value: T) -> T:
+    return value
 
 
 _inherited: list[Any] = []
@@ -317,7 +322,12 @@ def _transact(connection: sqlite3.Connection, plan: Plan[T], begin: str, first: 
     cursor = connection.cursor()
     cursor.execute(begin)
     try:
-        value = _send(cursor, plan, first)
+        try:
+            batch = next(plan) if first is None else first
+            while True:
+                batch = plan.send(_run_batch(cursor, batch))
+        except StopIteration as stop:
+            value: T = stop.value
         cursor.execute("COMMIT")
     except BaseException:
         # A failed COMMIT or a full disk may have ended the transaction already.
@@ -327,30 +337,22 @@ def _transact(connection: sqlite3.Connection, plan: Plan[T], begin: str, first: 
     return value
 
 
-def _send(cursor: sqlite3.Cursor, plan: Plan[T], first: Batch | None) -> T:
-    try:
-        batch = next(plan) if first is None else first
-        while True:
-            batch = plan.send(_run_batch(cursor, batch))
-    except StopIteration as stop:
-        value: T = stop.value
-        return value
-
-
 def _run_batch(cursor: sqlite3.Cursor, batch: Sequence[Statement]) -> list[Any]:
     results: list[Any] = []
+    execute = cursor.execute
     for kind, sql, params, is_guard in batch:
-        if kind == "rows":
+        if kind == "change":
+            changed = execute(sql, params).rowcount
+            results.append(changed)
+            if is_guard and not changed:
+                break
+        elif kind == "many":
+            results.append(cursor.executemany(sql, params).rowcount)
+        else:
             try:
-                results.append(cursor.execute(sql, params).fetchall())
+                results.append(execute(sql, params).fetchall())
             except sqlite3.OperationalError as error:
                 results.append(_fetch_damaged(cursor, sql, params, error))
-            continue
-        run = cursor.executemany if kind == "many" else cursor.execute
-        changed = run(sql, params).rowcount
-        results.append(changed)
-        if is_guard and not changed:
-            break
     return results
 
 
@@ -372,20 +374,6 @@ def _text_or_bytes(data: bytes) -> str | bytes:
         return data.decode()
     except UnicodeDecodeError:
         return data
-
-
-def _fetch(cursor: sqlite3.Cursor, sql: str, params: Sequence[Any]) -> list[Any]:
-    try:
-        return cursor.execute(sql, params).fetchall()
-    except sqlite3.OperationalError as error:
-        if not str(error).startswith("Could not decode to UTF-8"):
-            raise
-    # A damaged text is handed out as bytes: whoever reads that row knows its place, and reports it.
-    cursor.connection.text_factory = _text_or_bytes
-    try:
-        return cursor.execute(sql, params).fetchall()
-    finally:
-        cursor.connection.text_factory = str
 
 
 def _translated(error: sqlite3.Error, path: str) -> HoldfastError:

@@ -12,6 +12,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import Context
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -26,7 +27,7 @@ class _Inbox:
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._results: deque[tuple[_Job, Any, BaseException | None]] = deque()
+        self._done: deque[_Job] = deque()
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         try:
             loop.add_reader(self._bell, self._deliver)
@@ -34,17 +35,19 @@ class _Inbox:
             os.close(self._bell)
             raise
 
-    def put(self, job: "_Job", value: Any, error: BaseException | None) -> None:
+    def put(self, job: "_Job") -> None:
         """From any thread."""
-        self._results.append((job, value, error))
+        self._done.append(job)
         os.eventfd_write(self._bell, 1)
 
     def _deliver(self) -> None:
         with suppress(BlockingIOError):
             os.eventfd_read(self._bell)
-        while self._results:
-            job, value, error = self._results.popleft()
-            job.finish(value, error)
+        done = self._done
+        if len(done) == 1:
+            done.popleft().finish(at_once=True)
+        while done:  # the loop has its say between their callers
+            done.popleft().finish()
 
     def __del__(self) -> None:
         with suppress(AttributeError):  # there was no bell
@@ -57,35 +60,63 @@ class _Post:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = weakref.ref(loop)
 
-    def put(self, job: "_Job", value: Any, error: BaseException | None) -> None:
+    def put(self, job: "_Job") -> None:
         loop = self._loop()
         if loop is not None:
             with suppress(RuntimeError):  # that loop is closed: nobody waits any more
-                loop.call_soon_threadsafe(job.finish, value, error)
+                loop.call_soon_threadsafe(job.finish)
 
 
 class _Reply(asyncio.Future[Any]):
     """What a caller waits for. Work that has begun can't be cancelled: its caller is cancelled when it is done.
 
     (A task whose future refuses to be cancelled is cancelled as soon as that future has a result.)
+
+    The first callback, nearly always the task that awaits it, can be called at once: that spares a turn of the loop.
     """
 
+    __slots__ = ("job", "waiter")
+
     job: "_Job"
+    waiter: tuple[Callable[[Any], object], Context] | None
+
+    def add_done_callback(
+        self, fn: Callable[["_Reply"], object], /, *, context: Context | None = None
+    ) -> None:
+        if context is None or self.waiter is not None or self.done():
+            super().add_done_callback(fn, context=context)
+        else:
+            self.waiter = (fn, context)
+
+    def remove_done_callback(self, fn: Callable[["_Reply"], object], /) -> int:
+        self.wait_in_line()
+        return super().remove_done_callback(fn)
 
     def cancel(self, msg: Any | None = None) -> bool:
-        return super().cancel(msg) if self.job.claim() else False
+        if not self.job.claim():
+            return False
+        self.wait_in_line()
+        return super().cancel(msg)
+
+    def wait_in_line(self) -> None:
+        """Make the first callback one like any other: called by the loop, in its next turn."""
+        if self.waiter is not None:
+            (fn, context), self.waiter = self.waiter, None
+            super().add_done_callback(fn, context=context)
 
 
 class _Job:
     """Work for a thread, and the future that its caller waits for, which is touched by its loop alone."""
 
-    __slots__ = ("_claim", "_inbox", "_reply", "_work")
+    __slots__ = ("_claim", "_error", "_inbox", "_reply", "_value", "_work")
 
     def __init__(self, work: Callable[[], Any], inbox: _Inbox | _Post | None, reply: _Reply | None) -> None:
         self._work = work
         self._inbox = inbox
         self._reply = reply
         self._claim = [True]
+        self._value: Any = None
+        self._error: BaseException | None = None
 
     def claim(self) -> bool:
         """True for just one caller: the worker that does the job, or the canceller."""
@@ -95,27 +126,34 @@ class _Job:
             return False
 
     def do(self) -> None:
-        if not self.claim():
-            return
-        value: Any = None
-        error: BaseException | None = None
         try:
-            value = self._work()
+            self._claim.pop()
+        except IndexError:
+            return  # cancelled
+        try:
+            self._value = self._work()
         except BaseException as caught:  # handed to the caller, whatever it is
-            error = caught
+            self._error = caught
         self._work = _nothing  # when the caller goes on, nothing here holds what the work was about
         if self._inbox is not None:
-            self._inbox.put(self, value, error)
+            self._inbox.put(self)
 
-    def finish(self, value: Any, error: BaseException | None) -> None:
-        """On the caller's loop."""
+    def finish(self, *, at_once: bool = False) -> None:
+        """On the caller's loop. ``at_once``: the caller goes on within this call."""
         reply, self._reply = self._reply, None
         if reply is None or reply.done():
             return
-        if error is None:
-            reply.set_result(value)
+        if not at_once:
+            reply.wait_in_line()
+        waiter, reply.waiter = reply.waiter, None
+        if self._error is None:
+            reply.set_result(self._value)
         else:
-            reply.set_exception(error)
+            reply.set_exception(self._error)
+        self._value = self._error = None
+        if waiter is not None:
+            call, context = waiter
+            context.run(call, reply)
 
 
 def _nothing() -> None:
@@ -146,8 +184,9 @@ class Workers:
         latest = self._latest  # nearly always there is only one loop
         inbox = latest[1] if latest is not None and latest[0]() is loop else self._inbox_of(loop)
         reply = _Reply(loop=loop)
-        reply.job = _Job(work, inbox, reply)
-        self._put(reply.job, write)
+        reply.waiter = None
+        reply.job = job = _Job(work, inbox, reply)
+        self._put(job, write)
         return reply
 
     def post(self, work: Callable[[], Any]) -> None:

@@ -65,8 +65,7 @@ class SqlCheckpointer(BaseCheckpointer):
         )
         saved = await self._engine.write(partial(self._saver.save, new))
         if saved.head is not None:
-            self._heads.remember(key, saved.head)
-            self._heads.note_saved(key)
+            self._heads.remember(key, saved.head, saved=True)
             self._note_unindexed(saved.entries)
         return saved.checkpoint_id
 

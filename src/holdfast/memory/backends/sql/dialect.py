@@ -1,6 +1,7 @@
 """What differs between SQL databases. Everything else is the same text everywhere."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ class Dialect:
     greatest: str  # function that gives the greatest of its arguments
     clustered: str  # suffix of a table that is stored in the order of its primary key
     partial_indexes: bool = False  # whether an index may leave rows out
+    bind_key: Callable[[bytes], bytes | bytearray] = bytes  # how its driver takes a key the quickest
 
     def where(self, condition: str) -> str:
         """Leave other rows out of an index, where the database can; the index is right either way."""

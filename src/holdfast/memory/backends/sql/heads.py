@@ -5,12 +5,13 @@ It is only ever a guess: a save that relies on it is guarded by the life and the
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import NamedTuple
 
 from holdfast.memory.log import KnownList
 
 _MOST = 256
+_MOST_ELEMENTS = 8_192
+"""Of all lists of all known heads: a process that serves many long threads must not keep them all in memory."""
 
 
 class KnownHead(NamedTuple):
@@ -31,28 +32,38 @@ class Heads:
 
     def __init__(self) -> None:
         self._known: OrderedDict[ThreadKey, KnownHead] = OrderedDict()
+        self._elements = 0
         self._newest: dict[tuple[str, str], ThreadKey] = {}
 
     def get(self, key: ThreadKey) -> KnownHead | None:
         return self._known.get(key)
 
-    def remember(self, key: ThreadKey, head: KnownHead) -> None:
-        known = self._known
+    def remember(self, key: ThreadKey, head: KnownHead, *, saved: bool = False) -> None:
+        """``saved``: this process has just saved that thread, the last one in its scope."""
+        if saved:
+            self._newest[key[0], key[1]] = key
+            if len(self._newest) > _MOST:
+                self._newest.clear()
+        known, before = self._known, self._known.get(key)
         known[key] = head
-        with suppress(KeyError):  # another thread may have forgotten it, or the oldest one
+        self._elements += _elements(head) - (0 if before is None else _elements(before))
+        try:
             known.move_to_end(key)
-            if len(known) > _MOST:
-                known.popitem(last=False)
-
-    def note_saved(self, key: ThreadKey) -> None:
-        """This process saved that thread last in its scope."""
-        self._newest[key[0], key[1]] = key
-        if len(self._newest) > _MOST:
-            self._newest.clear()
+            while len(known) > 1 and (len(known) > _MOST or self._elements > _MOST_ELEMENTS):
+                self._elements -= _elements(known.popitem(last=False)[1])
+            if len(known) == 1:  # what threads that counted at the same moment lost is made good
+                self._elements = _elements(head)
+        except KeyError:
+            pass  # another thread has forgotten it, or the oldest one
 
     def likely_newest(self, key: ThreadKey) -> bool:
         """Whether the thread is, for all that this process knows, the one of its scope that was saved last."""
         return self._newest.get((key[0], key[1])) == key
 
     def forget(self, key: ThreadKey) -> None:
-        self._known.pop(key, None)
+        gone = self._known.pop(key, None)
+        self._elements -= 0 if gone is None else _elements(gone)
+
+
+def _elements(head: KnownHead) -> int:
+    return sum([len(known.elements) for known in head.lists.values()])

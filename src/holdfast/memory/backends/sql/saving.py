@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from holdfast.core.errors import Conflict
-from holdfast.core.ids import new_id_with, new_key
+from holdfast.core.ids import MAX_TOLD_SEQUENCE, new_id_with, new_key
 from holdfast.core.unset import UNSET, UnsetType
 from holdfast.memory.backends.sql.deleting import delete_thread
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.heads import Heads, KnownHead, ThreadKey
 from holdfast.memory.backends.sql.keys import named, scope_prefix
 from holdfast.memory.backends.sql.lineage import ThreadRow, next_number
-from holdfast.memory.backends.sql.plan import Plan, Statement, execute, fetch_one
+from holdfast.memory.backends.sql.plan import Plan, Statement, execute, fetch_one, many
 from holdfast.memory.backends.sql.reading import (
     CheckpointRow,
     find_checkpoint,
@@ -77,21 +77,25 @@ class Saver:
             " AND pending <= ? AND (expires_at IS NULL OR expires_at > ?)"
         )
         move = (
-            f"UPDATE {t.threads} SET head_seq = ?, next_seq = ?, updated_at = ?, expires_at = ?, pending = 0"
+            f"UPDATE {t.threads} SET head_seq = ?, next_seq = ?, updated_at = ?, pending = 0, expires_at = "
         )
         numbers = f"FROM {t.threads} WHERE scope = ? AND ns = ?"
-        self._move_sql = f"{move}, saved = (SELECT {next_number(t)} {numbers}) WHERE {mine}"
+        moved = f", saved = (SELECT {next_number(t)} {numbers}) WHERE {mine}"
         # A thread that was saved last keeps its number: the index over the numbers is left alone.
-        self._stay_sql = f"{move} WHERE {mine} AND saved = (SELECT MAX(saved) {numbers})"
+        stayed = f" WHERE {mine} AND saved = (SELECT MAX(saved) {numbers})"
+        # What is NULL in most rows is part of the SQL: a driver may take long to bind it.
+        self._move_sql, self._move_to_expire_sql = f"{move}NULL{moved}", f"{move}?{moved}"
+        self._stay_sql, self._stay_to_expire_sql = f"{move}NULL{stayed}", f"{move}?{stayed}"
         self._thread_sql = (
             f"INSERT INTO {t.threads} (scope, ns, thread_id, life, head_seq, next_seq, saved, created_at, updated_at,"
             f" expires_at, pending, lineage) SELECT ?, ?, ?, ?, 1, 2, {next_number(t)}, ?, ?, ?, 0, '[]'"
             f" FROM {t.threads} WHERE scope = ? AND ns = ?"
         )
-        self._checkpoint_sql = (
-            f"INSERT INTO {t.checkpoints} (life, seq, checkpoint_id, parent_id, created_at, metadata, head, lists,"
-            " seal, named) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        )
+        columns = "life, seq, checkpoint_id, parent_id, created_at, metadata, head, lists, seal"
+        checkpoint = f"INSERT INTO {t.checkpoints} ({columns}"
+        self._checkpoint_sql = f"{checkpoint}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        self._named_sql = f"{checkpoint}, named) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1)"
+        self._bind_key = t.dialect.bind_key
         self._entry_sql = (
             f"INSERT INTO {t.entries} (seq, life, log, pos, size, searchable, seal, body)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
@@ -173,23 +177,25 @@ class Saver:
 
         ``pending=0``: only if it has no pending writes, so that none have to be folded in.
         """
-        scope, ns, thread_id = new.key
+        scope, ns, _ = new.key
         life, seq, next_seq, _, _ = known
-        values = (
-            *(next_seq, next_seq + 1, new.now, new.expires, new.now, scope, ns),
-            *(scope, ns, thread_id, life, seq, next_seq, pending, new.now),
-        )
-        return _new(Statement, ("change", self._move_sql, values, True))
+        sql = self._move_sql if new.expires is None else self._move_to_expire_sql
+        expires = () if new.expires is None else (new.expires,)
+        place = (*new.key, self._bind_key(life), seq, next_seq)
+        values = (next_seq, next_seq + 1, new.now, *expires, new.now, scope, ns, *place, pending, new.now)
+        return _new(Statement, ("change", sql, values, True))
 
     def _stay(self, known: KnownHead, new: NewCheckpoint) -> Statement:
         """Move the head of a thread that is the one that was saved last and has no pending writes."""
         scope, ns, thread_id = new.key
         life, seq, next_seq, _, _ = known
-        values = (
-            *(next_seq, next_seq + 1, new.now, new.expires),
-            *(scope, ns, thread_id, life, seq, next_seq, 0, new.now, scope, ns),
-        )
-        return _new(Statement, ("change", self._stay_sql, values, True))
+        now, after, key = new.now, next_seq + 1, self._bind_key(life)
+        if new.expires is None:
+            values = (next_seq, after, now, scope, ns, thread_id, key, seq, next_seq, 0, now, scope, ns)
+            return _new(Statement, ("change", self._stay_sql, values, True))
+        place = (*new.key, key, seq, next_seq)
+        expiring = (next_seq, after, now, new.expires, *place, 0, now, scope, ns)
+        return _new(Statement, ("change", self._stay_to_expire_sql, expiring, True))
 
     def _insert(
         self, head: KnownHead, known: KnownHead, entries: list[Entry], new: NewCheckpoint
@@ -197,16 +203,24 @@ class Saver:
         life, seq, _, checkpoint_id, lists = head
         assert checkpoint_id is not None
         parent = known.checkpoint_id if new.recorded_parent is UNSET else new.recorded_parent
-        columns = (
-            *(seq, encode_id(checkpoint_id), None if parent is None else encode_id(parent)),
-            *(new.now, new.metadata, new.parts.head, dump_lists(lists, life)),
-        )
-        values = (life, *columns, seal(*columns), named(columns[1], seq))
-        statements = [_new(Statement, ("change", self._checkpoint_sql, values, False))]
-        if entries:
-            rows = [(seq, *entry) for entry in entries]
-            how = ("change", self._entry_sql, rows[0]) if len(rows) == 1 else ("many", self._entry_sql, rows)
-            statements.append(_new(Statement, (*how, False)))
+        if parent is not None:
+            parent = encode_id(parent)
+        sql = self._checkpoint_sql
+        if (
+            new.checkpoint_id is not None or seq > MAX_TOLD_SEQUENCE
+        ):  # else it tells its sequence, in plain digits
+            checkpoint_id = encode_id(checkpoint_id)
+            if named(checkpoint_id, seq) is not None:
+                sql = self._named_sql
+        paths = dump_lists(lists, life)
+        columns = (seq, checkpoint_id, parent, new.now, new.metadata, new.parts.head, paths)
+        key = self._bind_key(life)
+        statements = [_new(Statement, ("change", sql, (key, *columns, seal(*columns)), False))]
+        if len(entries) == 1:
+            values = (seq, key, *entries[0][1:])
+            statements.append(_new(Statement, ("change", self._entry_sql, values, False)))
+        elif entries:
+            statements.append(many(self._entry_sql, [(seq, *entry) for entry in entries]))
         return statements
 
     # ── what is stored already ────────────────────────────────────────────────────────────────────

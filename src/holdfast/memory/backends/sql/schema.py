@@ -66,13 +66,14 @@ def checkpoint_schema(tables: Tables, text_index: Sequence[str]) -> Schema:
 
 def _version_1(t: Tables) -> tuple[str, ...]:
     d = t.dialect
+    # Clustered are only tables of tiny rows: see ADR 8.
     return (
         f"""CREATE TABLE {t.threads} (
             scope {d.id_text} NOT NULL, ns {d.id_text} NOT NULL, thread_id {d.id_text} NOT NULL,
             life {d.key} NOT NULL, head_seq {d.number} NOT NULL, next_seq {d.number} NOT NULL,
             saved {d.number} NOT NULL, created_at {d.number} NOT NULL, updated_at {d.number} NOT NULL,
             expires_at {d.number}, pending {d.number} NOT NULL, lineage {d.text} NOT NULL,
-            PRIMARY KEY (scope, ns, thread_id)){d.clustered}""",
+            PRIMARY KEY (scope, ns, thread_id))""",
         f"CREATE INDEX {t.threads}_saved ON {t.threads} (scope, ns, saved)",
         f"""CREATE TABLE {t.lives} (
             life {d.key} NOT NULL PRIMARY KEY,
@@ -87,7 +88,7 @@ def _version_1(t: Tables) -> tuple[str, ...]:
             life {d.key} NOT NULL, seq {d.number} NOT NULL,
             checkpoint_id {d.id_text} NOT NULL, parent_id {d.id_text}, created_at {d.number} NOT NULL,
             metadata {d.text} NOT NULL, head {d.text} NOT NULL, lists {d.text} NOT NULL, seal {d.number} NOT NULL,
-            named {d.number}, PRIMARY KEY (life, seq)){d.clustered}""",
+            named {d.number}, PRIMARY KEY (life, seq))""",
         # Only ids that don't tell their sequence themselves need it. Not unique: a checkpoint that only a fork
         # still reads may have the id of a newer one.
         f"CREATE INDEX {t.checkpoints}_id ON {t.checkpoints} (life, checkpoint_id){d.where('named IS NOT NULL')}",
@@ -99,7 +100,7 @@ def _version_1(t: Tables) -> tuple[str, ...]:
         f"""CREATE TABLE {t.writes} (
             life {d.key} NOT NULL, seq {d.number} NOT NULL, task_id {d.id_text} NOT NULL, idx {d.number} NOT NULL,
             channel {d.id_text} NOT NULL, value {d.text} NOT NULL,
-            PRIMARY KEY (life, seq, task_id, idx)){d.clustered}""",
+            PRIMARY KEY (life, seq, task_id, idx))""",
     )
 
 
