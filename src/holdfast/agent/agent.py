@@ -4,9 +4,12 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from pydantic import ValidationError
+
 from holdfast.agent.config import AgentConfig, AgentOptions, configure
 from holdfast.agent.context import RunContext, current_context
 from holdfast.agent.limits import Limits
+from holdfast.agent.memories import Memories
 from holdfast.agent.portal import run_blocking
 from holdfast.agent.progress import before_turn, turn_of, unanswered, unfinished
 from holdfast.agent.recovery import Approve
@@ -17,7 +20,6 @@ from holdfast.agent.session import Kit
 from holdfast.agent.setup import (
     open_checkpointer,
     resolve_conversation,
-    resolve_memory_manager,
     resolve_model,
     resolve_tools,
     tool_specs,
@@ -33,8 +35,8 @@ from holdfast.memory import validate
 from holdfast.memory.records import Checkpoint, Page
 
 if TYPE_CHECKING:
+    from holdfast.memory.agent_memory import AgentMemory
     from holdfast.memory.checkpointer import BaseCheckpointer
-    from holdfast.memory.manager import BaseMemoryManager
 
 __all__ = ["Agent"]
 
@@ -60,15 +62,18 @@ class Agent:
         if instructions is not None:
             changes["instructions"] = instructions
         self.config = configure(config, changes)
-        self._tools = resolve_tools(self.config.tools)
-        self._checkpointer, self._owned, self._keeps_unnamed = open_checkpointer(self.config.checkpointer)
+        model = resolve_model(self.config.model)
+        self._memories = Memories(self.config, model)
+        self._tools = resolve_tools([*self.config.tools, *self._memories.tools])
+        self._checkpointer, self._owned, self._keeps_unnamed = open_checkpointer(
+            self.config.checkpointer, self._memories.checkpointer
+        )
         self._cache = ThreadCache()
-        self._memory = resolve_memory_manager(self.config.memory_manager)
         reflexion = resolve_reflexion(self.config.reflexion)
         telemetry = resolve_telemetry(self.config.telemetry)
         self._kit = Kit(
             agent_id=self.config.agent_id,
-            model=resolve_model(self.config.model),
+            model=model,
             tools=self._tools,
             specs=tool_specs(self._tools),
             system_prompt=self.config.prompt,
@@ -86,6 +91,11 @@ class Agent:
     @property
     def agent_id(self) -> str:
         return self.config.agent_id
+
+    @property
+    def memory(self) -> "AgentMemory | None":
+        """The long-term memory, if it was given one."""
+        return self._memories.memory
 
     @property
     def checkpointer(self) -> "BaseCheckpointer":
@@ -176,18 +186,13 @@ class Agent:
             context=RunContext(user_id, thread, new_id(), self.agent_id, run_metadata),
             prompt=prompt,
             limits=self._limits,
-            memory=self._memory_of(user_id),
+            memory=self._memories.of(user_id),
             approve=approve,
             metadata=run_metadata,
             on_conflict=self.config.on_conflict,
             patience=self.config.conflict_patience,
         )
         return Run(lambda channel: play(request, channel))
-
-    def _memory_of(self, user_id: str | None) -> "BaseMemoryManager | None":
-        if self._memory is None or user_id is None:
-            return self._memory
-        return self._memory.for_user(user_id)
 
     def _limits(self) -> Limits:
         return Limits(self.config.max_iterations, self.config.token_budget, self.config.time_budget)
@@ -300,8 +305,7 @@ class Agent:
     async def aclose(self) -> None:
         """Close what the agent opened itself: a database that was given as a URL, a model that was given by name."""
         self._cache.clear()
-        if self._memory is not None:
-            await self._memory.drain()
+        await self._memories.aclose()
         if self._owned is not None:
             await self._owned.close()
         close = getattr(self._kit.model, "aclose", None)  # a third party's model need not have one
@@ -341,10 +345,10 @@ def _is_given(model: object) -> bool:
 
 def _as_prompt(prompt: object) -> Message:
     if isinstance(prompt, str):
-        if not prompt.strip():
-            raise InvalidInput(f"prompt must not be empty or blank, got {prompt!r}")
-        return Message.user(prompt)
+        prompt = Message.user(prompt)
     if isinstance(prompt, Message) and prompt.role is Role.USER:
+        if not (prompt.content or "").strip():
+            raise InvalidInput(f"prompt must not be empty or blank, got {prompt.content!r}")
         return prompt
     got = f"a {prompt.role.value} message" if isinstance(prompt, Message) else type(prompt).__name__
     raise InvalidInput(f"prompt must be a string or a user Message, got {got}")
@@ -363,6 +367,15 @@ def _as_approve(approve: object) -> Approve | None:
     )
 
 
+def _with_fields(state: AgentState, fields: Mapping[str, Any]) -> AgentState:
+    try:
+        return state.model_copy(update=fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field, value = ".".join(map(str, first["loc"])) or "update", first.get("input")
+        raise InvalidInput(f"{field}: {first['msg']}, got {value!r} ({type(value).__name__})") from None
+
+
 def _as_update(
     update: Mapping[str, Any] | Callable[[AgentState], AgentState],
 ) -> Callable[[AgentState], AgentState]:
@@ -370,7 +383,7 @@ def _as_update(
         fields = copy.copy(dict(update))
         if unknown := sorted(set(fields) - AgentState.model_fields.keys()):
             raise InvalidInput(f"AgentState has no field {unknown[0]!r}")
-        return lambda state: state.model_copy(update=fields)
+        return lambda state: _with_fields(state, fields)
     if callable(update):
         return update
     raise InvalidInput(f"update must be a mapping of fields or a function, got {type(update).__name__}")

@@ -1,14 +1,14 @@
 """Ask the model for its next message."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Coroutine
 from contextlib import aclosing
 from typing import Any, TypeVar
 
 from holdfast.agent.events import ModelChunkEvent, ModelRetryEvent
 from holdfast.agent.remembering import with_recalled
 from holdfast.agent.session import Session
-from holdfast.core.errors import ModelUnavailable
+from holdfast.core.errors import InvalidInput, ModelUnavailable
 from holdfast.core.messages import Message
 from holdfast.models.base import ModelChunk, ModelResponse, as_response
 
@@ -45,8 +45,11 @@ async def _view(session: Session) -> list[Message]:
     """What the model sees: the instructions, the conversation or what is left of it, and a hint for this step."""
     kit, messages = session.kit, session.state.messages
     shown = [Message.system(kit.system_prompt)] if kit.system_prompt else []
-    seen = messages if kit.conversation is None else await kit.conversation.view(messages, model=kit.model)
-    shown.extend(seen if session.recalled is None else with_recalled(session, seen))
+    if session.recalled is not None:  # before the view, which may change the very message that carries it
+        messages = with_recalled(session)
+    shown.extend(
+        messages if kit.conversation is None else await kit.conversation.view(messages, model=kit.model)
+    )
     if session.hint is not None:
         shown.append(Message.system(session.hint))
     return shown
@@ -57,7 +60,14 @@ async def _answer(session: Session, messages: list[Message]) -> ModelResponse:
     if not session.channel.listening:
         answer: Any = await _within(session, kit.model.complete(messages, kit.specs, **kit.model_options))
         return as_response(answer)
-    chunks = kit.model.stream(messages, kit.specs, **kit.model_options)
+    chunks: object = kit.model.stream(messages, kit.specs, **kit.model_options)
+    if not isinstance(chunks, AsyncIterator):
+        if isinstance(chunks, Coroutine):
+            chunks.close()
+        raise InvalidInput(
+            f"the model's stream() must give an async iterator, got {type(chunks).__name__};"
+            " write it as `async def stream(...)` with `yield`"
+        )
     if not isinstance(
         chunks, AsyncGenerator
     ):  # any async iterator will do, but only a generator can be closed
@@ -77,7 +87,7 @@ async def _listen(session: Session, chunks: AsyncIterator[ModelChunk]) -> ModelR
         if chunk.text:
             await session.emit(ModelChunkEvent(chunk.text, iteration))
         if chunk.response is not None:
-            return chunk.response
+            return as_response(chunk.response)
 
 
 async def _within(session: Session, work: Awaitable[T]) -> T:

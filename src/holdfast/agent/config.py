@@ -11,6 +11,7 @@ from holdfast.core.errors import InvalidInput
 if TYPE_CHECKING:
     from holdfast.agent.conversation import ConversationManager
     from holdfast.agent.reflexion import Reflexion
+    from holdfast.memory.agent_memory import AgentMemory
     from holdfast.memory.checkpointer import BaseCheckpointer
     from holdfast.memory.manager import BaseMemoryManager
     from holdfast.models.base import Model
@@ -33,6 +34,9 @@ class AgentOptions(TypedDict, total=False):
     checkpoint_every_n_iterations: int
     reflexion: "bool | Reflexion | None"
     conversation_manager: "ConversationManager | None"
+    memory: "AgentMemory | str | Mapping[str, Any] | None"
+    memory_tools: bool
+    extract_facts: bool | None
     memory_manager: "BaseMemoryManager | None"
     memory_tokens: int
     on_memory_error: Literal["degrade", "raise"]
@@ -61,6 +65,9 @@ class AgentConfig(BaseModel):
     checkpoint_every_n_iterations: Positive = 1
     reflexion: Any = None
     conversation_manager: Any = None
+    memory: Any = None
+    memory_tools: bool = True
+    extract_facts: bool | None = None
     memory_manager: Any = None
     memory_tokens: Positive = 1_000
     on_memory_error: Literal["degrade", "raise"] = "degrade"
@@ -86,6 +93,8 @@ class AgentConfig(BaseModel):
     def _one_prompt(self) -> Self:
         if self.instructions is not None and self.system_prompt is not None:
             raise ValueError("instructions and system_prompt are two names of the same thing: give one")
+        if self.memory is not None and self.memory_manager is not None:
+            raise ValueError("memory and memory_manager are two kinds of memory: give one")
         return self
 
     @property

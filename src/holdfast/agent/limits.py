@@ -88,7 +88,11 @@ def _steps(messages: Sequence[Message], start: int) -> Iterator[Step]:
 
 def signature(call: ToolCall) -> str:
     """Equal for calls of the same tool with the same arguments."""
-    return f"{call.name} {json.dumps(thaw(dict(call.arguments)), sort_keys=True, default=repr)}"
+    try:
+        text = json.dumps(thaw(dict(call.arguments)), sort_keys=True, default=repr)
+    except (TypeError, ValueError):  # keys that JSON doesn't know or can't put in order
+        text = repr(call.arguments)
+    return f"{call.name} {text}"
 
 
 def loop_warning(call: ToolCall, times: int) -> ToolResult:

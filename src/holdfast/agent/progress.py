@@ -4,7 +4,7 @@ The turn's own record is one item of the state's metadata; all else is in the me
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from holdfast.agent.result import ExecutionMetrics
@@ -30,6 +30,7 @@ TURN: Final = "holdfast.turn"
 
 OPEN: Final = "open"
 WAITING: Final = "approval"
+ABANDONED: Final = "abandoned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,11 @@ class Turn:
             state.completion_tokens,
             len(state.tool_executions),
         )
+
+    @classmethod
+    def guess(cls, state: AgentState) -> "Turn":
+        """The last turn of a state that has no record of it: from its last user message on."""
+        return replace(cls.begin(state), messages=started_at(state))
 
     def mark(self, state: AgentState, status: str) -> AgentState:
         """The state with this turn's record in it."""
@@ -125,7 +131,9 @@ def before_turn(state: AgentState) -> AgentState:
     turn = turn_of(state)
     start = started_at(state) if turn is None else turn.messages
     notes = {key: value for key, value in state.metadata.items() if key != TURN}
-    return state.model_copy(update={"messages": state.messages[:start], "metadata": notes})
+    rest = state.model_copy(update={"messages": state.messages[:start], "metadata": notes})
+    # The turn before is over, be it by an answer or by a limit: without a record it might count as unfinished.
+    return Turn.guess(rest).mark(rest, ABANDONED) if rest.messages else rest
 
 
 def started_at(state: AgentState) -> int:

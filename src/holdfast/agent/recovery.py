@@ -4,20 +4,17 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.agent.events import ApprovalEvent, ResumeEvent, ToolCompleteEvent
 from holdfast.agent.progress import (
-    OPEN,
     WAITING,
     Turn,
     fold,
     not_approved,
     outcome_unknown,
-    started_at,
     turn_of,
     unanswered,
 )
 from holdfast.agent.session import Session
 from holdfast.core.errors import InvalidInput
 from holdfast.core.messages import ToolCall, ToolResult
-from holdfast.core.state import AgentState
 
 __all__ = ["Approve", "decline", "recover"]
 
@@ -27,7 +24,7 @@ Approve = bool | str | Mapping[str, bool | str]
 
 async def recover(session: Session, approve: Approve | None) -> None:
     """Take the session's unfinished turn over, up to where `take_turn` can go on with it."""
-    session.turn = turn_of(session.state) or _guess(session.state)
+    session.turn = turn_of(session.state) or Turn.guess(session.state)
     calls = unanswered(session.state)
     if not calls:  # the model's answer is missing; whoever stores one first wins
         await session.emit(ResumeEvent())
@@ -108,16 +105,3 @@ def _apply(session: Session, done: Sequence[tuple[ToolCall, ToolResult]]) -> Non
         results = [result for _, result in done]
         session.state = session.kit.reflexion.after(session.state, results)
         session.hint = session.kit.reflexion.hint(results)
-
-
-def _guess(state: AgentState) -> Turn:
-    """The turn of a state that no agent wrote: from its last user message on."""
-    return Turn(
-        state.run_id,
-        OPEN,
-        started_at(state),
-        state.iteration,
-        state.prompt_tokens,
-        state.completion_tokens,
-        len(state.tool_executions),
-    )

@@ -5,7 +5,6 @@ prompt cache stays warm), and is not stored in the thread.
 """
 
 import logging
-from collections.abc import Sequence
 
 from holdfast.agent.events import MemoryEvent
 from holdfast.agent.session import Session
@@ -21,27 +20,29 @@ async def recall(session: Session) -> None:
     """Ask the memory for what has to do with the turn's prompt."""
     if session.memory is None:
         return
-    prompt = _prompt(session)
+    prompt, session.recalled = _prompt(session), None
     try:
-        found = await session.memory.retrieve(None if prompt is None else prompt.content)
+        found = await session.memory.recall(
+            None if prompt is None else prompt.content, session.journal.thread_id
+        )
     except Exception as error:  # whatever a memory raises: the turn goes on without it, if that is the policy
         await _failed(session, "recall", error)
         return
-    session.recalled = fenced([memory.content for memory in found], max_tokens=session.kit.memory_tokens)
-    await session.emit(MemoryEvent("recalled", tuple(memory.content for memory in found)))
+    session.recalled = fenced(found, max_tokens=session.kit.memory_tokens)
+    await session.emit(MemoryEvent("recalled", tuple(found)))
 
 
 async def learn(session: Session) -> None:
     """Give the memory what was said in the turn. The turn itself is stored already."""
     if session.memory is None:
         return
-    messages = list(session.state.messages[session.turn.messages :])
+    turn = session.state.messages[session.turn.messages :]
     try:
-        learned = await session.memory.save(await session.memory.extract(messages))
+        learned = await session.memory.learn(turn, session.journal.thread_id, session.journal.head)
     except Exception as error:
         await _failed(session, "learn", error)
         return
-    await session.emit(MemoryEvent("learned", tuple(memory.content for memory in learned)))
+    await session.emit(MemoryEvent("learned", tuple(learned)))
 
 
 async def _failed(session: Session, what: str, error: Exception) -> None:
@@ -51,13 +52,13 @@ async def _failed(session: Session, what: str, error: Exception) -> None:
     await session.emit(MemoryEvent("failed", (), f"{what}: {type(error).__name__}: {error}"))
 
 
-def with_recalled(session: Session, shown: Sequence[Message]) -> list[Message]:
-    """The messages with what was recalled at the head of the turn's prompt."""
-    prompt = _prompt(session)
+def with_recalled(session: Session) -> tuple[Message, ...]:
+    """The thread's messages with what was recalled at the head of the turn's prompt."""
+    messages, at, prompt = session.state.messages, session.turn.messages, _prompt(session)
     if session.recalled is None or prompt is None:
-        return list(shown)
+        return messages
     told = prompt.model_copy(update={"content": f"{session.recalled}\n\n{prompt.content or ''}"})
-    return [told if message is prompt else message for message in shown]
+    return (*messages[:at], told, *messages[at + 1 :])
 
 
 def _prompt(session: Session) -> Message | None:

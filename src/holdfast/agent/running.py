@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
+from weakref import ReferenceType, ref
 
 from holdfast.agent.channel import Channel, Silence, iterate
 from holdfast.agent.context import RunContext
 from holdfast.agent.events import Event, TerminateEvent
 from holdfast.agent.journal import Journal
 from holdfast.agent.limits import Limits
-from holdfast.agent.progress import WAITING, Turn, answer_of, turn_of, unfinished
+from holdfast.agent.progress import WAITING, Turn, answer_of, turn_of, unanswered, unfinished
 from holdfast.agent.recovery import Approve, decline, recover
 from holdfast.agent.remembering import learn, recall
 from holdfast.agent.result import STOP_REASONS, AgentResult
@@ -24,8 +25,8 @@ from holdfast.core.state import AgentState
 if TYPE_CHECKING:
     from holdfast.agent.telemetry import AnySpan
     from holdfast.agent.threads import ThreadCache
+    from holdfast.agent.user_memory import TurnMemory
     from holdfast.memory.checkpointer import BaseCheckpointer
-    from holdfast.memory.manager import BaseMemoryManager
 
 __all__ = ["OnConflict", "Request", "Run", "play"]
 
@@ -36,7 +37,8 @@ MAX_RETRIES = 16
 @dataclass(frozen=True, slots=True)
 class Request:
     """What a run was asked to do. No ``prompt``: go on with the thread as it is. ``stored_at`` is the last checkpoint
-    by which the run knows that its prompt is part of the thread."""
+    by which the run knows that its prompt is part of the thread; ``decides`` are the calls that ``approve`` is about,
+    once the run has seen them: those that wait after a conflict may be others."""
 
     kit: Kit
     checkpointer: "BaseCheckpointer | None"
@@ -44,12 +46,13 @@ class Request:
     context: RunContext
     prompt: Message | None
     limits: Callable[[], Limits]
-    memory: "BaseMemoryManager | None" = None
+    memory: "TurnMemory | None" = None
     approve: Approve | None = None
     metadata: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
     on_conflict: OnConflict = "raise"
     patience: float = 5.0
     stored_at: str | None = None
+    decides: frozenset[str] | None = None
 
     def journal(self) -> Journal:
         assert self.context.thread_id is not None
@@ -73,14 +76,17 @@ class Run:
     def __init__(self, play: Callable[[Silence], Coroutine[Any, Any, AgentResult]]) -> None:
         self._play = play
         self._started = False
-        self._events: AsyncGenerator[Event, None] | None = None
+        # Not the generator itself: only the loop over it holds it, so that leaving the loop ends it at once.
+        self._events: ReferenceType[AsyncGenerator[Event, None]] | None = None
+        self._task: asyncio.Task[Any] | None = None
         self.result: AgentResult | None = None
         """The result, once the run has ended."""
 
     def __aiter__(self) -> AsyncGenerator[Event, None]:
         self._start()
-        self._events = iterate(self._tell)
-        return self._events
+        events = iterate(self._tell)
+        self._events = ref(events)
+        return events
 
     def __await__(self) -> Generator[Any, None, AgentResult]:
         self._start()
@@ -88,8 +94,11 @@ class Run:
 
     async def aclose(self) -> None:
         """Leave the run, as leaving the loop does, and wait for the safe point."""
-        if self._events is not None:
-            await self._events.aclose()
+        events = None if self._events is None else self._events()
+        if events is not None:
+            await events.aclose()
+        elif self._task is not None:  # the loop was left: the generator is being closed already
+            await asyncio.wait((self._task,))
 
     def _start(self) -> None:
         if self._started:
@@ -97,8 +106,12 @@ class Run:
         self._started = True
 
     async def _tell(self, channel: Channel) -> None:
-        result = self.result = await self._play(channel)
-        await channel.emit(TerminateEvent(result.message, result.stop_reason, result))
+        self._task = asyncio.current_task()
+        try:
+            result = self.result = await self._play(channel)
+            await channel.emit(TerminateEvent(result.message, result.stop_reason, result))
+        finally:
+            self._task = None
 
     async def _finish(self) -> AgentResult:
         self.result = await self._play(Silence())
@@ -154,6 +167,7 @@ async def _attempt(session: Session, request: Request) -> None:
             await _continue(session, request)
             prompt = None if _is_asked(session, prompt) else prompt
         if prompt is not None:
+            session.limits = request.limits()  # the next turn has its own
             decline(session, "the user went on with another message")
     elif prompt is None:
         _report(session)
@@ -163,7 +177,10 @@ async def _attempt(session: Session, request: Request) -> None:
 
 async def _continue(session: Session, request: Request) -> None:
     """Finish the turn that the thread is in the middle of."""
-    await recover(session, request.approve)
+    if _waits(session.state):
+        session.waited = frozenset(call.id for call in unanswered(session.state))
+    decides = request.decides is None or session.waited <= request.decides
+    await recover(session, request.approve if decides else None)
     if session.stop_reason is None:
         session.context = replace(session.context, run_id=session.state.run_id)
         await recall(session)
@@ -195,7 +212,7 @@ def _is_asked(session: Session, prompt: Message | None) -> bool:
     """Whether the turn that was just finished had been asked by the same words: then it is this very request, made
     again after its answer was lost."""
     asked = session.state.messages[session.turn.messages : session.turn.messages + 1]
-    return prompt is not None and session.stop_reason != "approval" and asked == (prompt,)
+    return prompt is not None and asked == (prompt,)
 
 
 async def _find_turn(session: Session, stored_at: str) -> bool:
@@ -214,7 +231,7 @@ async def _find_turn(session: Session, stored_at: str) -> bool:
 
 def _report(session: Session) -> None:
     """The session stands at the end of a turn: say how that one ended."""
-    session.turn = turn_of(session.state) or Turn.begin(session.state)
+    session.turn = turn_of(session.state) or Turn.guess(session.state)
     session.stop_reason = next(
         (reason for reason in STOP_REASONS if reason == session.turn.status), "complete"
     )
@@ -247,4 +264,6 @@ async def _rejoin(request: Request, session: Session) -> Request:
     """What is left to do after a conflict: all of it again, or, if our prompt is already part of the thread, to see
     to it that it is answered."""
     await _quiet(request)
+    if request.decides is None:
+        request = replace(request, decides=session.waited)
     return replace(request, stored_at=session.journal.head) if session.prompted else request

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.agent.journal import Journal
     from holdfast.agent.reflexion import Reflexion
     from holdfast.agent.telemetry import AnySpan, AnyTelemetry
-    from holdfast.memory.manager import BaseMemoryManager
+    from holdfast.agent.user_memory import TurnMemory
     from holdfast.tools import Tool
 
 __all__ = ["Kit", "Session"]
@@ -59,10 +59,11 @@ class Session:
     channel: Silence
     stop_reason: StopReason | None = None
     approvals: tuple[ToolCall, ...] = ()
-    memory: "BaseMemoryManager | None" = None
+    memory: "TurnMemory | None" = None
     recalled: str | None = None
     prompted: bool = False
     unstarted: tuple[ToolCall, ...] = ()
+    waited: frozenset[str] = frozenset()
     hint: str | None = None
     final: str = ""
     step_results: list[tuple[ToolCall, ToolResult]] = field(default_factory=list)

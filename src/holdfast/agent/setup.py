@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from holdfast.agent.conversation import ConversationManager
     from holdfast.connection import Connection
     from holdfast.memory.checkpointer import BaseCheckpointer
-    from holdfast.memory.manager import BaseMemoryManager
 
 __all__ = ["open_checkpointer", "resolve_conversation", "resolve_model", "resolve_tools", "tool_specs"]
 
@@ -42,17 +41,6 @@ def resolve_conversation(given: object) -> "ConversationManager | None":
     )
 
 
-def resolve_memory_manager(given: object) -> "BaseMemoryManager | None":
-    """A manager as it is."""
-    if given is None:
-        return None
-    from holdfast.memory.manager import BaseMemoryManager
-
-    if not isinstance(given, BaseMemoryManager):
-        raise InvalidInput(f"memory_manager must be a BaseMemoryManager, got {type(given).__name__}")
-    return given
-
-
 def resolve_tools(given: Iterable[Tool[..., Any] | Callable[..., Any]]) -> Mapping[str, Tool[..., Any]]:
     """Tools by name; a plain function becomes one."""
     tools: dict[str, Tool[..., Any]] = {}
@@ -74,10 +62,14 @@ def tool_specs(tools: Mapping[str, Tool[..., Any]]) -> Sequence[ToolSpec] | None
     return specs or None
 
 
-def open_checkpointer(given: object) -> "tuple[BaseCheckpointer, Connection | None, bool]":
+def open_checkpointer(
+    given: object, beside_memory: "BaseCheckpointer | None"
+) -> "tuple[BaseCheckpointer, Connection | None, bool]":
     """The checkpointer, the connection if it was opened here, and whether threads without a name are kept."""
     from holdfast.memory.checkpointer import BaseCheckpointer
 
+    if given is None and beside_memory is not None:
+        return beside_memory, None, True
     if given is None:
         from holdfast.memory.backends.memory import MemoryCheckpointer
 

@@ -5,6 +5,7 @@ each result is stored when it is there, beside that checkpoint; the next checkpo
 happens in between, the thread says which calls were never started, which have finished, and which may have run.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from holdfast.agent.asking import ask
@@ -57,7 +58,7 @@ async def take_turn(session: Session) -> None:
 
 def _take_in(session: Session, response: ModelResponse) -> tuple[ToolCall, ...]:
     """Make the model's answer part of the state; returns the calls in it."""
-    message = _with_distinct_ids(response.message)
+    message = _with_distinct_ids(response.message, session.state.messages[session.turn.messages :])
     state = session.state.with_message(message).with_iteration()
     usage = response.usage
     session.state = state.with_tokens(prompt=usage.prompt_tokens, completion=usage.completion_tokens)
@@ -65,10 +66,15 @@ def _take_in(session: Session, response: ModelResponse) -> tuple[ToolCall, ...]:
     return message.tool_calls
 
 
-def _with_distinct_ids(message: Message) -> Message:
-    """A result is matched to its call by id, and some servers give all calls the same or none."""
+def _with_distinct_ids(message: Message, turn: Sequence[Message]) -> Message:
+    """A result is matched to its call by id, and so is an approval; the key that makes a call idempotent has it too.
+    Some servers give all calls the same or none, or count anew in each of their answers."""
+    if not message.tool_calls:
+        return message
     ids = [call.id for call in message.tool_calls]
-    if len(set(ids)) == len(ids) and all(given.strip() and len(given) <= 255 for given in ids):
+    used = {call.id for before in turn for call in before.tool_calls}
+    distinct = len(set(ids)) == len(ids) and used.isdisjoint(ids)
+    if distinct and all(given.strip() and len(given) <= 255 for given in ids):
         return message
     calls = [call.model_copy(update={"id": new_id()}) for call in message.tool_calls]
     return message.model_copy(update={"tool_calls": tuple(calls)})

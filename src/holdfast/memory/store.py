@@ -161,6 +161,14 @@ class BaseStore(StoreHooks):
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────
 
+    async def erase_deleted(self) -> None:
+        """See to it that what was deleted can't be read from files or logs of the storage any more.
+
+        A backend that keeps no such traces does nothing.
+        """
+        self._check()
+        await self._erase_deleted()
+
     async def get(self, namespace: Sequence[str], key: str) -> Any:
         """The value, or ``None`` if there is no such item."""
         item = await self.get_item(namespace, key)

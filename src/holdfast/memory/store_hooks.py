@@ -77,6 +77,9 @@ class StoreHooks:
     async def _purge(self, now_us: int) -> int:
         raise self._missing("purge_expired")
 
+    async def _erase_deleted(self) -> None:
+        """Nothing to do, where deleting leaves no traces."""
+
     async def _namespaces(
         self, prefix: Namespace | None, limit: int, after: Namespace | None, now_us: int
     ) -> list[Namespace]:

@@ -35,6 +35,7 @@ class SyncStore:
     neighbours = blocking(BaseStore.neighbours)
     clear_namespace = blocking(BaseStore.clear_namespace)
     purge_expired = blocking(BaseStore.purge_expired)
+    erase_deleted = blocking(BaseStore.erase_deleted)
     close = blocking(BaseStore.close)
 
     def __enter__(self) -> Self:

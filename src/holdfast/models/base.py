@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Final, Literal, Protocol, get_args, runtime_checkable
 
 from holdfast.core.errors import InvalidInput
 from holdfast.core.messages import INVALID_ARGUMENTS, Message, Role
@@ -19,6 +19,7 @@ __all__ = [
 ]
 
 FinishReason = Literal["stop", "tool_calls", "length", "content_filter"]
+_FINISH_REASONS: Final[tuple[FinishReason, ...]] = get_args(FinishReason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class Model(Protocol):
 def as_response(answer: object) -> ModelResponse:
     """A model's answer in full form: a plain string or an assistant `Message` stands for itself."""
     if isinstance(answer, ModelResponse):
-        return answer
+        return _checked(answer)
     if isinstance(answer, str):
         answer = Message.assistant(answer)
     if isinstance(answer, Message) and answer.role is Role.ASSISTANT:
@@ -96,3 +97,17 @@ def as_response(answer: object) -> ModelResponse:
         "a model must answer with a ModelResponse, an assistant Message or a string,"
         f" got {answer.role.value + ' message' if isinstance(answer, Message) else type(answer).__name__}"
     )
+
+
+def _checked(response: ModelResponse) -> ModelResponse:
+    """The response, or `InvalidInput` that names the field which is not as a model must give it."""
+    message: object = response.message
+    if not isinstance(message, Message) or message.role is not Role.ASSISTANT:
+        got = f"a {message.role.value} message" if isinstance(message, Message) else type(message).__name__
+        raise InvalidInput(f"ModelResponse.message must be an assistant Message, got {got}")
+    if response.finish_reason not in _FINISH_REASONS:
+        raise InvalidInput(
+            f"ModelResponse.finish_reason must be one of {', '.join(_FINISH_REASONS)},"
+            f" got {response.finish_reason!r} ({type(response.finish_reason).__name__})"
+        )
+    return response

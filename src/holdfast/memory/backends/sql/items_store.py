@@ -71,6 +71,9 @@ class SqlStore(BaseStore):
     async def _purge(self, now_us: int) -> int:
         return await self._engine.write(partial(removing.purge, self._tables, now_us))
 
+    async def _erase_deleted(self) -> None:
+        await self._engine.scrub()
+
     async def _read(self, places: Sequence[tuple[Namespace, str]], now_us: int) -> list[StoredItem | None]:
         return await self._engine.read(partial(reading.read, self._tables, places, now_us))
 

@@ -1,0 +1,22 @@
+"""Data of our own to measure recall on: kinds of memory that differ in what LoCoMo has in common.
+
+Everything is made from hand-written sentences by a fixed seed: the same call gives the same data on every machine.
+The format is that of the benchmark's files: conversations with ``turns`` (id, session, speaker, when, text; the
+middle three may be ``None``) and ``questions`` (question, evidence, category). The category is the kind.
+"""
+
+from benchmarks.recall_data import assistant, diary, notes, people, tickets
+from benchmarks.recall_data.building import Conversation
+
+KINDS = {
+    "assistant": assistant.build,
+    "people": people.build,
+    "notes": notes.build,
+    "tickets": tickets.build,
+    "diary": diary.build,
+}
+
+
+def generate(seed: int = 1) -> list[Conversation]:
+    """A conversation of each kind."""
+    return [build(seed) for build in KINDS.values()]

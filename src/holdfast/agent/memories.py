@@ -1,0 +1,91 @@
+"""The memory of an agent, whichever kind it was given, as its runs use it."""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from holdfast.agent.config import AgentConfig
+    from holdfast.agent.user_memory import TurnMemory
+    from holdfast.memory.agent_memory import AgentMemory
+    from holdfast.memory.checkpointer import BaseCheckpointer
+    from holdfast.memory.learning import Learner
+    from holdfast.memory.manager import BaseMemoryManager
+    from holdfast.models.base import Model
+    from holdfast.tools import Tool
+
+__all__ = ["Memories"]
+
+VENDORS: Final = ("anthropic", "litellm", "oci", "ollama", "openai", "openrouter")
+"""Providers whose models are asked to find facts in what was said; for any other there are rules."""
+
+
+class Memories:
+    """What an agent remembers by: a memory, a manager, or nothing."""
+
+    def __init__(self, config: "AgentConfig", model: "Model") -> None:
+        self.manager = _manager(config.memory_manager)
+        self.memory: AgentMemory | None = None
+        self.learner: Learner | None = None
+        self._owned = False
+        if config.memory is not None:
+            from holdfast.resolving import resolve_memory
+
+            self.memory = resolve_memory(config.memory)
+            self._owned = self.memory is not config.memory
+            self.learner = _learner(self.memory, model, config.extract_facts)
+        self._tools = config.memory_tools
+
+    @property
+    def tools(self) -> "list[Tool[..., Any]]":
+        """With which the model uses the memory by itself."""
+        if self.memory is None or not self._tools:
+            return []
+        from holdfast.agent.memory_tools import memory_tools
+
+        return memory_tools(self.memory)
+
+    @property
+    def checkpointer(self) -> "BaseCheckpointer | None":
+        """Where threads can be kept beside a memory that was opened here."""
+        return self.memory.checkpointer if self.memory is not None and self._owned else None
+
+    def of(self, user_id: str | None) -> "TurnMemory | None":
+        """The memory of one user. ``None`` is a bucket of its own."""
+        from holdfast.agent.user_memory import ManagerMemory, UserMemory
+
+        if self.memory is not None:
+            return UserMemory(self.memory, self.learner, user_id)
+        if self.manager is None:
+            return None
+        return ManagerMemory(self.manager if user_id is None else self.manager.for_user(user_id))
+
+    async def aclose(self) -> None:
+        """Wait for what is under way, then close what was opened here."""
+        if self.learner is not None:
+            await self.learner.drain()
+        if self.manager is not None:
+            await self.manager.drain()
+        if self.memory is not None and self._owned:
+            await self.memory.aclose()
+
+
+def _manager(given: object) -> "BaseMemoryManager | None":
+    if given is None:
+        return None
+    from holdfast.memory.manager import BaseMemoryManager
+
+    if not isinstance(given, BaseMemoryManager):
+        raise InvalidInput(f"memory_manager must be a BaseMemoryManager, got {type(given).__name__}")
+    return given
+
+
+def _learner(memory: "AgentMemory", model: "Model", extract: bool | None) -> "Learner | None":
+    if memory.facts is None or extract is False:
+        return None
+    from holdfast.memory.learning import Learner
+
+    provider = getattr(model, "provider", None)  # any object with the two methods is a model
+    # Models for tests would answer with the next line of their script.
+    asked = provider in VENDORS or (extract is True and provider not in ("testing", "mock"))
+    return Learner(memory, model if asked else None)

@@ -1,0 +1,69 @@
+"""Tools with which a model uses its user's long-term memory by itself."""
+
+from typing import Any
+
+from holdfast.agent.context import get_run_context
+from holdfast.memory.agent_memory import AgentMemory
+from holdfast.memory.episodes import Episode
+from holdfast.memory.extract.gate import has_secret
+from holdfast.tools import Tool, tool
+
+__all__ = ["memory_tools"]
+
+SPEAKER = "note"
+
+
+def memory_tools(memory: AgentMemory) -> "list[Tool[..., Any]]":
+    """``remember``, ``recall`` and ``forget``, for the user whose run calls them."""
+
+    @tool(idempotent=True)
+    async def remember(note: str) -> str:
+        """Keep something about the user for later conversations.
+
+        Args:
+            note: One sentence that makes sense by itself.
+        """
+        if has_secret(note):
+            return "Not kept: it seems to hold a password, a key or a card number."
+        context = get_run_context()
+        kept = Episode(
+            text=note,
+            speaker=SPEAKER,
+            session_id=f"notes of {context.thread_id}"[:255],
+            id=context.idempotency_key,
+        )
+        await memory.remember_all([kept], user_id=context.user_id, learn=memory.facts is not None)
+        return "Kept."
+
+    @tool(idempotent=True)
+    async def recall(question: str, limit: int = 8) -> list[str]:
+        """Look for something in earlier conversations with the user.
+
+        Args:
+            question: What you want to know, in words that were probably used.
+            limit: How many at most.
+        """
+        user_id = get_run_context().user_id
+        found = await memory.recall(question, max(1, min(limit, 50)), user_id=user_id)
+        return [f"{e.occurred_at:%Y-%m-%d} {e.speaker or 'somebody'}: {e.text}" for e in found]
+
+    @tool(idempotent=True)
+    async def forget(subject: str, predicate: str, object: str) -> str:
+        """Mark a fact as wrong, when the user says that it is. Its history is kept, so this can be undone.
+
+        Args:
+            subject: Whom or what it is about; "user" for the user.
+            predicate: What is said of it, such as lives_in.
+            object: The value that is wrong.
+        """
+        user_id = get_run_context().user_id
+        if memory.facts is None:
+            return "There are no facts here."
+        found = await memory.facts.query(subject=subject, predicate=predicate, object=object, user_id=user_id)
+        for fact in found:
+            await memory.facts.retract(
+                fact.id, "the user said that it is wrong", user_id=user_id, author="agent"
+            )
+        return f"{len(found)} marked as wrong." if found else "No such fact is known."
+
+    return [remember, recall, forget]

@@ -1,0 +1,20 @@
+"""Where the memories of one user lie: a partition that no call can leave."""
+
+from holdfast.core.errors import InvalidInput
+from holdfast.memory import validate
+
+__all__ = ["bucket_of"]
+
+_LONGEST_USER = validate.MAX_ID_CHARACTERS - 2
+
+
+def bucket_of(space: str, user_id: str | None) -> tuple[str, ...]:
+    """The namespace of a user's memories; ``None`` is a bucket of its own, which no user id can name."""
+    if user_id is None:
+        return "memory", space, "anonymous"
+    user = validate.identifier(user_id, "user_id")
+    if len(user) > _LONGEST_USER:
+        raise InvalidInput(
+            f"user_id must have at most {_LONGEST_USER} characters, got {len(user)}: hash or shorten it"
+        )
+    return "memory", space, "u:" + user

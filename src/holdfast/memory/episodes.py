@@ -1,0 +1,213 @@
+"""Episodes: what was said, by whom and when. One item each, in the order of its session."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from holdfast.core.clock import from_us, to_us
+from holdfast.core.errors import Conflict, InvalidInput
+from holdfast.core.frozen import EMPTY, thaw
+from holdfast.core.ids import new_id
+from holdfast.core.model import FrozenMap, FrozenModel, UtcDatetime
+from holdfast.memory import validate
+from holdfast.memory.buckets import bucket_of
+from holdfast.memory.recall import Recalled, recall_items
+from holdfast.memory.records import StoreItem
+from holdfast.memory.store import BaseStore
+
+if TYPE_CHECKING:
+    from holdfast.memory.embedder import Embedder
+
+__all__ = ["Episode", "Episodes", "RecalledEpisode"]
+
+_ATTEMPTS = 64
+_WHOLE_SESSION = 1_000_000_000
+
+
+class Episode(FrozenModel):
+    """Something that was said or happened. ``id``, ``ordinal`` and ``occurred_at`` are given to it when it is kept."""
+
+    text: str
+    speaker: str | None = None
+    session_id: str = "default"
+    occurred_at: UtcDatetime | None = None
+    metadata: FrozenMap = Field(default_factory=lambda: EMPTY)
+    checkpoint: str | None = None
+    id: str = ""
+    ordinal: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class RecalledEpisode:
+    """An episode that answers a question. ``score`` is the sum of ``parts``, which say what each signal gave."""
+
+    episode: Episode
+    score: float
+    parts: "dict[str, float]"
+
+
+class Episodes:
+    """The episodes of all users, each in a bucket of their own."""
+
+    def __init__(self, store: BaseStore, space: str, embedder: "Embedder | None") -> None:
+        self._store = store
+        self._space = space
+        self._embedder = embedder
+
+    def at(self, user_id: str | None) -> tuple[str, ...]:
+        return (*bucket_of(self._space, user_id), "episodes")
+
+    def _sessions(self, user_id: str | None) -> tuple[str, ...]:
+        return (*bucket_of(self._space, user_id), "sessions")
+
+    async def add(
+        self, episodes: Sequence[Episode], user_id: str | None, now_us: int, *, to_learn: bool = False
+    ) -> list[Episode]:
+        """Keep them, in this order; returns them as they are kept. ``to_learn`` marks them for the extraction."""
+        for episode in episodes:
+            validate.identifier(episode.session_id, "session_id")
+            if not episode.text.strip():
+                raise InvalidInput("text must not be blank: an episode says something")
+        first = {
+            session: await self._reserve(session, user_id, sum(e.session_id == session for e in episodes))
+            for session in dict.fromkeys(episode.session_id for episode in episodes)
+        }
+        vectors = None if self._embedder is None else await self._embedder.embed([e.text for e in episodes])
+        kept: list[Episode] = []
+        for number, episode in enumerate(episodes):
+            ordinal = first[episode.session_id]
+            first[episode.session_id] += 1
+            changes: dict[str, Any] = {"id": episode.id or new_id(), "ordinal": ordinal}
+            changes["occurred_at"] = episode.occurred_at or from_us(now_us)
+            done = episode.model_copy(update=changes)
+            await self._put(done, user_id, None if vectors is None else vectors[number], to_learn)
+            kept.append(done)
+        return kept
+
+    async def recall(
+        self, question: str, user_id: str | None, limit: int, session_id: str | None, now: datetime | None
+    ) -> list[RecalledEpisode]:
+        """The episodes that answer the question, best first."""
+        embedding = None
+        if self._embedder is not None and question.strip():
+            (embedding,) = await self._embedder.embed([question])
+        condition = None if session_id is None else {"group": validate.identifier(session_id, "session_id")}
+        found = await recall_items(
+            self._store, self.at(user_id), question, limit, now=now, embedding=embedding, filter=condition
+        )
+        return [_recalled(hit) for hit in found]
+
+    async def session(self, session_id: str, user_id: str | None, limit: int) -> list[Episode]:
+        """The last ``limit`` episodes of a session, in their order."""
+        place = validate.identifier(session_id, "session_id")
+        counter = await self._store.get(self._sessions(user_id), place)
+        if counter is None or not limit:
+            return []
+        end = int(counter["next"])
+        window = min(limit, _WHOLE_SESSION)
+        found = await self._store.neighbours(self.at(user_id), place, end, window)
+        return [as_episode(item) for item in found][-limit:]
+
+    async def each(self, user_id: str | None) -> AsyncIterator[StoreItem]:
+        """All of a user's episodes, as items."""
+        async for item in self._store.iterate(self.at(user_id)):
+            yield item
+
+    async def unlearned(self, user_id: str | None, now_us: int, limit: int) -> list[StoreItem]:
+        """Episodes that nobody has learned from and nobody is at, oldest first."""
+        condition = {"learned": False, "lease_until": {"$lte": now_us}}
+        found = await self._store.search(self.at(user_id), None, limit, filter=condition)
+        return sorted(found, key=lambda item: (item.metadata["at"], item.metadata["ordinal"]))
+
+    async def mark(self, item: StoreItem, user_id: str | None, **changes: Any) -> StoreItem | None:
+        """Change what is noted beside an episode; ``None`` if it was changed or removed meanwhile."""
+        metadata = {key: value for key, value in {**item.metadata, **changes}.items() if value is not None}
+        try:
+            if self._embedder is None:
+                put = self._store.put(
+                    self.at(user_id), item.key, item.value, metadata, expected_version=item.version
+                )
+                await put
+            else:
+                (vector,) = await self._embedder.embed([item.value["text"]])
+                await self._store.put_with_embedding(
+                    self.at(user_id), item.key, item.value, vector, metadata, expected_version=item.version
+                )
+        except Conflict:
+            return None
+        return await self._store.get_item(self.at(user_id), item.key)
+
+    async def remove(self, ids: Sequence[str], user_id: str | None) -> None:
+        for name in ids:
+            await self._store.delete(self.at(user_id), name)
+
+    async def put_back(
+        self, namespace: tuple[str, ...], key: str, value: Any, metadata: dict[str, Any]
+    ) -> None:
+        """Write an item of an export where it was. An episode gets its vector again."""
+        if self._embedder is None or namespace[-1] != "episodes":
+            await self._store.put(namespace, key, value, metadata)
+        else:
+            (vector,) = await self._embedder.embed([value["text"]])
+            await self._store.put_with_embedding(namespace, key, value, vector, metadata)
+
+    async def _put(
+        self, episode: Episode, user_id: str | None, vector: list[float] | None, to_learn: bool
+    ) -> None:
+        assert episode.occurred_at is not None
+        value = {"text": episode.text, "metadata": thaw(dict(episode.metadata))}
+        metadata: dict[str, Any] = {
+            "group": episode.session_id,
+            "ordinal": episode.ordinal,
+            "at": to_us(episode.occurred_at),
+        }
+        if episode.speaker is not None:
+            metadata["speaker"] = episode.speaker
+        if episode.checkpoint is not None:
+            metadata["checkpoint"] = episode.checkpoint
+        if to_learn:
+            metadata |= {"learned": False, "lease_until": 0}
+        if vector is None:
+            await self._store.put(self.at(user_id), episode.id, value, metadata)
+        else:
+            await self._store.put_with_embedding(self.at(user_id), episode.id, value, vector, metadata)
+
+    async def _reserve(self, session_id: str, user_id: str | None, count: int) -> int:
+        """The first of ``count`` places in the session that nobody else gets."""
+        for attempt in range(_ATTEMPTS):
+            item = await self._store.get_item(self._sessions(user_id), session_id)
+            first = 0 if item is None else int(item.value["next"])
+            try:
+                await self._store.put(
+                    self._sessions(user_id),
+                    session_id,
+                    {"next": first + count},
+                    expected_version=0 if item is None else item.version,
+                )
+                return first
+            except Conflict:
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+
+def as_episode(item: StoreItem) -> Episode:
+    """The episode of an item."""
+    metadata = item.metadata
+    return Episode(
+        text=item.value["text"],
+        speaker=metadata.get("speaker"),
+        session_id=metadata["group"],
+        occurred_at=from_us(metadata["at"]),
+        metadata=item.value.get("metadata", {}),
+        checkpoint=metadata.get("checkpoint"),
+        id=item.key,
+        ordinal=metadata["ordinal"],
+    )
+
+
+def _recalled(hit: Recalled) -> RecalledEpisode:
+    return RecalledEpisode(as_episode(hit.item), hit.score, dict(hit.parts))

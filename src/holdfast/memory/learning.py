@@ -1,0 +1,135 @@
+"""Learn facts from episodes, in the background: in order for each user, bounded, and not lost with the process.
+
+An episode is its own entry in the list of what is to be done: it says so until its facts are stored.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.core.errors import Unavailable
+from holdfast.memory.episodes import Episode, as_episode
+from holdfast.memory.extract.facts import facts_by_model, facts_by_rules
+from holdfast.memory.fence import unfenced
+
+if TYPE_CHECKING:
+    from holdfast.memory.agent_memory import AgentMemory
+    from holdfast.models.base import Model
+
+__all__ = ["Learner"]
+
+log = logging.getLogger("holdfast.memory")
+
+LEASE_US = 120 * 1_000_000
+MAX_WAITING = 1_000
+_PORTION = 50
+
+
+class Learner:
+    """Turns what users said into facts, by a model if there is one, else by rules."""
+
+    def __init__(
+        self, memory: "AgentMemory", model: "Model | None" = None, *, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self._memory = memory
+        self._model = model
+        self._clock = clock
+        self._tasks: dict[str | None, asyncio.Task[None]] = {}
+        self._waiting = 0
+        self.learned = 0
+        self.failed = 0
+
+    def learn_soon(self, user_id: str | None) -> None:
+        """Work through the user's episodes that nobody has learned from yet, in the background."""
+        if self._memory.facts is None:
+            return
+        if self._waiting >= MAX_WAITING:  # they stay marked, and are found by the next call
+            return
+        self._waiting += 1
+        before = self._tasks.get(user_id)
+        task = asyncio.create_task(self._after(before, user_id))
+        self._tasks[user_id] = task
+        task.add_done_callback(partial(self._forget_task, user_id))
+
+    def _forget_task(self, user_id: str | None, task: "asyncio.Task[None]") -> None:
+        if self._tasks.get(user_id) is task:
+            del self._tasks[user_id]
+
+    async def wait(self, user_id: str | None, seconds: float) -> None:
+        """Wait for what is under way for that user on this event loop, for so long at most."""
+        task = self._tasks.get(user_id)
+        if task is not None and task.get_loop() is asyncio.get_running_loop():
+            await asyncio.wait([task], timeout=seconds)
+
+    async def drain(self) -> None:
+        """Wait for everything that is under way, on whatever event loop."""
+        while tasks := [task for task in self._tasks.values() if not task.get_loop().is_closed()]:
+            for task in tasks:
+                if task.get_loop() is asyncio.get_running_loop():
+                    await asyncio.wait([task])
+                else:
+                    there = asyncio.run_coroutine_threadsafe(_ended(task), task.get_loop())
+                    await asyncio.wrap_future(there)
+
+    async def _after(self, before: "asyncio.Task[None] | None", user_id: str | None) -> None:
+        try:
+            if before is not None and before.get_loop() is asyncio.get_running_loop():
+                await asyncio.wait([before])
+            await self.catch_up(user_id)
+        except Exception as error:  # the episodes stay marked: another try finds them
+            self.failed += 1
+            log.warning("could not learn from what was said: %s: %s", type(error).__name__, error)
+        finally:
+            self._waiting -= 1
+
+    async def catch_up(self, user_id: str | None) -> int:
+        """Learn from all of the user's episodes that are still marked, oldest first. Returns how many."""
+        done = 0
+        while True:
+            waiting = await self._memory.unlearned(user_id, self._clock.now_us(), _PORTION)
+            if not waiting:
+                return done
+            for item in waiting:
+                done += await self._learn(item, user_id)
+
+    async def _learn(self, item: Any, user_id: str | None) -> bool:
+        """Learn from one episode, if nobody else is at it."""
+        claimed = await self._memory.claim(item, user_id, self._clock.now_us() + LEASE_US)
+        if claimed is None:
+            return False
+        episode = as_episode(claimed)
+        facts = await self._facts(episode, user_id)
+        assert self._memory.facts is not None
+        if not await self._memory.still_there(episode.id, user_id):  # it was forgotten meanwhile
+            return False
+        for fact in facts:
+            await self._memory.facts.add(
+                fact, user_id=user_id, source=episode.id, author="extraction", checkpoint=episode.checkpoint
+            )
+        if not await self._memory.settle(claimed, user_id):
+            await self._memory.facts.forget_sources([episode.id], user_id=user_id)
+            return False
+        self.learned += len(facts)
+        return True
+
+    async def _facts(self, episode: Episode, user_id: str | None) -> "Sequence[Any]":
+        assert episode.occurred_at is not None
+        assert self._memory.facts is not None
+        (text,) = unfenced([episode.text])
+        if self._model is None:
+            return facts_by_rules(text, episode.occurred_at)
+        known = await self._memory.facts.query(user_id=user_id, limit=100)
+        try:
+            return await facts_by_model(self._model, [text], known, episode.occurred_at)
+        except Unavailable:
+            raise
+        except Exception as error:  # it would fail the next time too; rules are better than nothing
+            log.warning("the model found no facts: %s: %s", type(error).__name__, error)
+            return facts_by_rules(text, episode.occurred_at)
+
+
+async def _ended(task: "asyncio.Task[None]") -> None:
+    await asyncio.wait([task])

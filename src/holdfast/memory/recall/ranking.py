@@ -1,0 +1,352 @@
+"""Which memories answer a question: pure functions over candidates.
+
+One currency: the weight of a word, ``log(1 + (N - n + 0.5) / (n + 0.5))`` where n of N memories have it. Who speaks and
+when count in it too, as if they were words. So a signal fades by itself where it tells nothing: a speaker who says
+everything, a session that holds everything, a month in which everything happened.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from math import log
+
+from holdfast.core import codec
+from holdfast.memory.ranking import K1, B
+from holdfast.memory.recall.question import Question
+from holdfast.memory.recall.records import DEFAULTS, SIGNALS, Candidate, Statistics, Weights
+from holdfast.memory.text import analyse, value_text
+
+_WITNESSES = 3
+"""So many of the best matches by words say whether vectors agree with them."""
+_SHORT = 25
+"""Terms of a turn that is still short: two or three sentences."""
+
+Place = tuple[str, int]
+"""A group and an ordinal in it."""
+
+_WORDS, _CONTEXT, _SESSION, _SPEAKER, _TIME, _RECENCY, _MEANING, _CONFIDENCE, _DUPLICATE = range(len(SIGNALS))
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A candidate with its score and what each signal gave to it."""
+
+    candidate: Candidate
+    score: float
+    parts: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """What the words of a question say: about each candidate, and about the places around them.
+
+    ``own`` has for each candidate, in their order, what each term gives; ``around`` for each place the most that each
+    term gives there, from the place itself or from one beside it; ``full`` is the weight of all terms that are known.
+    """
+
+    question: Question
+    candidates: Sequence[Candidate]
+    own: Sequence[Mapping[str, float]]
+    around: Mapping[Place, Mapping[str, float]]
+    sessions: Mapping[str, float]
+    named: frozenset[str]
+    full: float
+    statistics: Statistics
+    weights: Weights
+
+
+def rarity(total: float, having: float) -> float:
+    """What it tells that one of ``having`` out of ``total`` is meant: a word's weight in BM25."""
+    return log(1.0 + (total - having + 0.5) / (having + 0.5))
+
+
+def match(
+    question: Question,
+    candidates: Iterable[Candidate],
+    statistics: Statistics,
+    *,
+    weights: Weights = DEFAULTS,
+) -> Matches:
+    """Weigh the words. Candidates may come in any order."""
+    ordered = sorted(candidates, key=lambda c: c.item.version)
+    names = _names(ordered)
+    named = _named(question, names)
+    spoken = frozenset(chain.from_iterable(names.values()))
+    known = statistics.document_frequencies
+    weighed = {term: rarity(statistics.documents, known.get(term, 0)) for term in question.terms}
+    # A speaker's name says who is meant. As a word it would find those who call them by it.
+    values = {term: value for term, value in weighed.items() if term not in spoken}
+    own = [_own(candidate, values, statistics.average_length) for candidate in ordered]
+    if not any(own):  # but it is better than nothing
+        values = weighed
+        own = [_own(candidate, values, statistics.average_length) for candidate in ordered]
+    return Matches(
+        question=question,
+        candidates=ordered,
+        own=own,
+        around=_around(ordered, own, _leaning(weights.context, statistics.average_length)),
+        sessions=_sessions(ordered, own) if weights.session else {},
+        named=named,
+        full=sum(value for term, value in values.items() if known.get(term)),
+        statistics=statistics,
+        weights=weights,
+    )
+
+
+def missing(matches: Matches, best: int) -> list[Place]:
+    """Places among the ``best`` that no candidate stands at: an answer may have no word of the question."""
+    weights = matches.weights
+    standing = {_place(candidate) for candidate in matches.candidates}
+    scored = [
+        (sum(given.values()) + weights.session * matches.sessions.get(place[0], 0.0), place)
+        for place, given in matches.around.items()
+    ]
+    scored.sort(key=lambda pair: (-pair[0], pair[1]))
+    return [place for _, place in scored[:best] if place not in standing]
+
+
+def rank(matches: Matches, others: Iterable[Candidate] = (), *, limit: int) -> list[Ranked]:
+    """The best ``limit``, best first; of equal ones the newest first.
+
+    ``others`` are candidates without a word of the question: from beside a match, or near by their vector.
+    """
+    extra = sorted(others, key=lambda c: c.item.version)
+    pool = [*matches.candidates, *extra]
+    own = [*matches.own, *[_NOTHING] * len(extra)]
+    rows = [_lexical(matches, candidate, given) for candidate, given in zip(pool, own, strict=True)]
+    _add_speaker(matches, pool, rows)
+    _add_time(matches, pool, rows)
+    _add_meaning(matches, pool, rows)
+    # What has nothing to do with the question is no answer, however new it is.
+    found = [_Entry(candidate, row, 0.0) for candidate, row in zip(pool, rows, strict=True) if _relevant(row)]
+    _add_recency(matches, found)
+    for entry in found:
+        row, confidence = entry.row, entry.candidate.confidence
+        if confidence is not None:
+            row[_CONFIDENCE] = -matches.weights.confidence * (1.0 - confidence) * sum(row)
+        entry.score = sum(row)
+    found.sort(key=_order)
+    if matches.weights.duplicate:
+        _mark_duplicates(found, matches.weights.duplicate, limit)
+    return [
+        Ranked(
+            entry.candidate,
+            entry.score,
+            {n: part for n, part in zip(SIGNALS, entry.row, strict=True) if part},
+        )
+        for entry in found[:limit]
+    ]
+
+
+_Row = list[float]
+_NOTHING: Mapping[str, float] = {}
+
+
+@dataclass(slots=True)
+class _Entry:
+    candidate: Candidate
+    row: _Row
+    score: float
+
+
+def _order(entry: _Entry) -> tuple[float, int]:
+    return -entry.score, -entry.candidate.item.version
+
+
+def _relevant(row: _Row) -> bool:
+    return row[_WORDS] > 0 or row[_CONTEXT] > 0 or row[_TIME] > 0 or row[_MEANING] > 0
+
+
+# ── words, context, session ───────────────────────────────────────────────────────────────────────────
+
+
+def _own(candidate: Candidate, values: Mapping[str, float], average: float) -> dict[str, float]:
+    """BM25, term by term."""
+    norm = K1 * (1.0 - B + B * (candidate.length / average if average else 1.0))
+    counts = candidate.frequencies
+    return {
+        term: value * counts[term] * (K1 + 1.0) / (counts[term] + norm)
+        for term, value in values.items()
+        if term in counts
+    }
+
+
+def _leaning(context: Sequence[float], average: float) -> list[float]:
+    """Short turns lean on what is said beside them; the longer turns are, the more each says what it is about."""
+    return [weight * min(1.0, _SHORT / average) if average else weight for weight in context]
+
+
+def _around(
+    candidates: Sequence[Candidate], own: Sequence[Mapping[str, float]], context: Sequence[float]
+) -> dict[Place, dict[str, float]]:
+    """A word counts once at a place: where it is said nearest. Turns share what they talk about."""
+    around: dict[Place, dict[str, float]] = {}
+    steps = [(0, 1.0), *[(sign * step, w) for step, w in enumerate(context, start=1) for sign in (-1, 1)]]
+    for candidate, given in zip(candidates, own, strict=True):
+        group, ordinal = candidate.group, candidate.ordinal
+        if not given or group is None or ordinal is None:
+            continue
+        for step, weight in steps:
+            here = around.setdefault((group, ordinal + step), {})
+            for term, value in given.items():
+                if value * weight > here.get(term, 0.0):
+                    here[term] = value * weight
+    return around
+
+
+def _sessions(candidates: Sequence[Candidate], own: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """What each session gives as one document. Words that all sessions have tell nothing, nor does a lone one."""
+    counts: dict[str, dict[str, int]] = {}
+    for candidate, given in zip(candidates, own, strict=True):
+        if candidate.group is not None and given:
+            here = counts.setdefault(candidate.group, {})
+            for term in given:
+                here[term] = here.get(term, 0) + candidate.frequencies[term]
+    if len(counts) < 2:
+        return {}
+    having: dict[str, int] = {}
+    for here in counts.values():
+        for term in here:
+            having[term] = having.get(term, 0) + 1
+    values = {term: rarity(len(counts), number) for term, number in having.items()}
+    return {
+        group: sum(values[term] * count * (K1 + 1.0) / (count + K1) for term, count in here.items())
+        for group, here in counts.items()
+    }
+
+
+def _lexical(matches: Matches, candidate: Candidate, own: Mapping[str, float]) -> _Row:
+    row = [0.0] * len(SIGNALS)
+    row[_WORDS] = words = sum(own.values())
+    if candidate.group is None:
+        return row
+    place = _place(candidate)
+    if place is not None and (here := matches.around.get(place)):
+        row[_CONTEXT] = max(0.0, sum(here.values()) - words)
+    row[_SESSION] = matches.weights.session * matches.sessions.get(candidate.group, 0.0)
+    return row
+
+
+def _place(candidate: Candidate) -> Place | None:
+    if candidate.group is None or candidate.ordinal is None:
+        return None
+    return candidate.group, candidate.ordinal
+
+
+# ── who and when ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _names(candidates: Iterable[Candidate]) -> dict[str, frozenset[str]]:
+    """The terms of each speaker's name."""
+    return {
+        speaker: frozenset(analyse(speaker))
+        for speaker in dict.fromkeys(c.speaker for c in candidates)
+        if speaker is not None
+    }
+
+
+def _named(question: Question, names: Mapping[str, Collection[str]]) -> frozenset[str]:
+    """The speakers whom a question names, else the side of a chat with an assistant that "I" or "you" is."""
+    asked = frozenset(question.terms)
+    by_name = frozenset(speaker for speaker, terms in names.items() if not asked.isdisjoint(terms))
+    return by_name or frozenset(speaker for speaker in names if speaker.lower() in question.roles)
+
+
+def _add_speaker(matches: Matches, pool: Sequence[Candidate], rows: Sequence[_Row]) -> None:
+    if not matches.named or not matches.weights.speaker:
+        return
+    # Of those that have other words of the question: a store that indexes names finds all turns of the named one.
+    speakers = [
+        c.speaker for c, own in zip(matches.candidates, matches.own, strict=True) if own and c.speaker
+    ]
+    theirs = sum(speaker in matches.named for speaker in speakers)
+    value = matches.weights.speaker * rarity(len(speakers), theirs)
+    for candidate, row in zip(pool, rows, strict=True):
+        if candidate.speaker in matches.named:
+            row[_SPEAKER] = value
+
+
+def _add_time(matches: Matches, pool: Sequence[Candidate], rows: Sequence[_Row]) -> None:
+    question = matches.question
+    if not question.spans or not matches.weights.time:
+        return
+    near = [0.0 if c.at is None else max(span.nearness(c.at) for span in question.spans) for c in pool]
+    known = matches.statistics.document_frequencies
+    indexed = sum(known.get(term, 0) for term in question.time_terms)
+    if indexed:
+        value = rarity(max(matches.statistics.documents, indexed), indexed)
+    else:
+        value = rarity(len(pool), sum(near))
+    for row, nearness in zip(rows, near, strict=True):
+        row[_TIME] = matches.weights.time * value * nearness
+
+
+def _add_recency(matches: Matches, found: Sequence[_Entry]) -> None:
+    weights = matches.weights
+    weight = weights.recency_asked if matches.question.recent else weights.recency
+    times = [entry.candidate.at for entry in found if entry.candidate.at is not None]
+    if not weight or not times:
+        return
+    oldest, reach = min(times), max(times) - min(times)
+    for entry in found if reach else ():
+        if entry.candidate.at is not None:
+            entry.row[_RECENCY] = weight * (entry.candidate.at - oldest) / reach
+
+
+# ── meaning, duplicates ───────────────────────────────────────────────────────────────────────────────
+
+
+def _add_meaning(matches: Matches, pool: Sequence[Candidate], rows: Sequence[_Row]) -> None:
+    """Vectors count as far as they agree with the words: as near as the best matches by words are to the question.
+
+    Where the nearest vectors are far from what the words find, they know little of this data. If no word was found
+    there is only their word for it.
+    """
+    near = [c.similarity for c in pool if c.similarity is not None]
+    if not near or not matches.weights.meaning:
+        return
+    low, reach = min(near), max(near) - min(near)
+    nearness = [0.0 if c.similarity is None else (c.similarity - low) / reach if reach else 1.0 for c in pool]
+    by_words = [place for place, row in enumerate(rows) if row[_WORDS] > 0]
+    by_words.sort(key=lambda place: (-sum(rows[place]), place))
+    best = by_words[:_WITNESSES]
+    agreement = sum(nearness[place] for place in best) / len(best) if best else 1.0
+    value = matches.weights.meaning * max(matches.full, 1.0) * agreement
+    for row, near_by in zip(rows, nearness, strict=True):
+        row[_MEANING] = value * near_by
+
+
+def _mark_duplicates(found: list[_Entry], weight: float, limit: int) -> None:
+    """What says the same as a better one makes room for others. ``found`` is in order, and is so afterwards."""
+    better: dict[frozenset[str], list[Candidate]] = {}
+    texts: dict[int, frozenset[str]] = {}
+    marked = False
+    for entry in found[: 2 * limit]:
+        candidate = entry.candidate
+        kin = better.setdefault(frozenset(candidate.frequencies), [])
+        if any(_alike(candidate, other, texts) for other in kin):
+            entry.row[_DUPLICATE] = -weight * entry.score
+            entry.score = sum(entry.row)
+            marked = True
+        else:
+            kin.append(candidate)
+    if marked:
+        found.sort(key=_order)
+
+
+def _alike(one: Candidate, other: Candidate, texts: dict[int, frozenset[str]]) -> bool:
+    """Nine words of ten are the same. Texts are read only if their lengths allow it, and once."""
+    short, long = sorted((len(one.item.value), len(other.item.value)))
+    if 10 * short < 9 * long:
+        return False
+    for candidate in (one, other):
+        if candidate.item.version not in texts:
+            texts[candidate.item.version] = _words(candidate)
+    words, others = texts[one.item.version], texts[other.item.version]
+    return bool(words) and 10 * len(words & others) >= 9 * len(words | others)
+
+
+def _words(candidate: Candidate) -> frozenset[str]:
+    value = codec.loads(candidate.item.value)
+    text = value.get("text") if isinstance(value, dict) else None
+    return frozenset((text if isinstance(text, str) else value_text(value)).casefold().split())

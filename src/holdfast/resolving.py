@@ -1,0 +1,78 @@
+"""A memory by a URL, by a dict, or as it is."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from holdfast.connection import connect
+from holdfast.core.errors import InvalidInput
+from holdfast.memory.agent_memory import AgentMemory
+from holdfast.memory.embedder import resolve_embedder
+from holdfast.memory.embedder.base import store_options
+
+if TYPE_CHECKING:
+    from holdfast.memory.embedder import Embedder
+
+__all__ = ["LazyMemory", "resolve_memory"]
+
+_KEYS = ("backend", "path", "url", "namespace", "embedder", "with_facts")
+_PLAIN = {"inmemory": "memory:", "memory": "memory:", "sqlite": "sqlite:holdfast.db"}
+
+
+class LazyMemory(AgentMemory):
+    """A memory on a database of its own, which also keeps threads. Nothing is opened before it is first used."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        namespace: str = "default",
+        embedder: "str | Embedder | None" = None,
+        with_facts: bool = True,
+    ) -> None:
+        found = resolve_embedder(embedder)
+        connection = connect(url, **store_options(found))
+        super().__init__(
+            connection.store,
+            connection.checkpointer,
+            namespace=namespace,
+            embedder=found,
+            with_facts=with_facts,
+        )
+        self.url = url
+
+
+def resolve_memory(spec: object) -> AgentMemory:
+    """The memory that ``spec`` means: an `AgentMemory` as it is; a URL such as ``"inmemory"``, ``"sqlite"`` (which is
+    ``./holdfast.db``) or ``"sqlite:./bot.db"``; or a dict with ``backend`` and ``path`` or ``url``, and optionally
+    ``namespace``, ``embedder`` and ``with_facts``."""
+    if isinstance(spec, AgentMemory):
+        return spec
+    if isinstance(spec, str):
+        return LazyMemory(_PLAIN.get(spec, spec))
+    if isinstance(spec, Mapping):
+        return _from_mapping(spec)
+    raise InvalidInput(
+        f"memory must be a URL such as 'sqlite:bot.db', a dict or an AgentMemory, got {type(spec).__name__}"
+    )
+
+
+def _from_mapping(spec: Mapping[str, Any]) -> AgentMemory:
+    for key in spec:
+        if key not in _KEYS:
+            near = get_close_matches(str(key), _KEYS, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(_KEYS)}"
+            raise InvalidInput(f"memory has an unknown key {key!r}: {hint}")
+    if "path" in spec and "url" in spec:
+        raise InvalidInput("memory has both 'path' and 'url': give one")
+    backend, where = spec.get("backend"), spec.get("path", spec.get("url"))
+    if backend is None and where is None:
+        raise InvalidInput("memory needs 'backend', or a 'url' that tells it")
+    if where is None:
+        url = _PLAIN.get(str(backend), f"{backend}:")
+    elif "url" in spec or backend is None:
+        url = str(where)
+    else:
+        url = f"{backend}:{where}"
+    options = {key: spec[key] for key in ("namespace", "embedder", "with_facts") if key in spec}
+    return LazyMemory(url, **options)
