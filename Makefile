@@ -19,7 +19,7 @@ intact = $(shell $(1)/bin/python -c '' >/dev/null 2>&1 && grep -qxF '$(CURDIR)' 
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test test-long pytest format format-check lint types layers demo bench bench-peers lock clean FORCE
+.PHONY: help setup test test-long pytest format format-check lint types layers demo bench bench-recall bench-peers lock clean FORCE
 
 # $(call say,what is being done)
 say = @printf '\033[36m::\033[0m %s\n' "$(1)"
@@ -103,6 +103,9 @@ demo: setup  ## an agent works, is killed in a tool, resumes in a new process, i
 bench: setup  ## the benchmarks: a table and a plot
 	$(call say,benchmarks: floors are measured in the same run)
 	@$(BIN)/python -m benchmarks
+
+bench-recall: setup  ## recall@10 of questions; DATA=file.json names conversations of your own
+	@$(BIN)/python -m benchmarks.recall $(DATA)
 
 bench-peers: $(PEERS_STAMP)  ## install what the benchmarks compare with, into .venv-peers
 	@:

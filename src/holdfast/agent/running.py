@@ -163,9 +163,11 @@ async def _attempt(session: Session, request: Request) -> None:
     if state is not None and request.stored_at is not None:
         prompt = None if await _find_turn(session, request.stored_at) else prompt
     if state is not None and unfinished(session.state):
-        if prompt is None or not _waits(state):
+        session.turn = turn_of(session.state) or Turn.guess(session.state)
+        asked = _is_asked(session, prompt)
+        if prompt is None or asked or not _waits(state):
             await _continue(session, request)
-            prompt = None if _is_asked(session, prompt) else prompt
+            prompt = None if asked else prompt
         if prompt is not None:
             session.limits = request.limits()  # the next turn has its own
             decline(session, "the user went on with another message")
@@ -209,8 +211,8 @@ async def _begin(session: Session, prompt: Message, context: RunContext) -> None
 
 
 def _is_asked(session: Session, prompt: Message | None) -> bool:
-    """Whether the turn that was just finished had been asked by the same words: then it is this very request, made
-    again after its answer was lost."""
+    """Whether the unfinished turn was asked by the same words: then it is this very request, made again after its
+    answer was lost."""
     asked = session.state.messages[session.turn.messages : session.turn.messages + 1]
     return prompt is not None and asked == (prompt,)
 

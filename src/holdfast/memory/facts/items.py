@@ -26,6 +26,10 @@ _LONGEST_USER = validate.MAX_ID_CHARACTERS - 2
 _OPTIONAL = ("targets", "sources", "author", "checkpoint", "reason")
 
 
+PORTIONS = tuple((first + 8_192, 8_192) for first in range(0, 65_536, 16_384))
+"""Middles and windows that cover all ordinals of a group, so that none of its readings is very long."""
+
+
 class Place(NamedTuple):
     """Where a change lies within a user's facts: by subject and predicate, so that one index finds either.
 
@@ -62,15 +66,15 @@ def group_of(subject: str) -> str:
 
 
 def number_of(predicate: str) -> int:
-    return crc32(_bytes(predicate))
+    """The ordinal of a predicate: 16 bits."""
+    return crc32(_bytes(predicate)) % 65_536
 
 
 def place_of(change: Change) -> Place:
     """Where a stated fact or a declaration lies. What names other changes lies where they do."""
-    if change.kind == "declare":
-        group = DECLARED
-    else:
-        group = NAMING if is_naming(change.predicate) else group_of(change.subject)
+    if is_naming(change.predicate) and change.kind != "declare":
+        return Place(NAMING, 0, change.predicate)
+    group = DECLARED if change.kind == "declare" else group_of(change.subject)
     return Place(group, number_of(change.predicate), change.predicate)
 
 

@@ -1,6 +1,6 @@
 """The changes of users' facts on a store: read by subject and predicate, written once, deleted for good."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import datetime
@@ -56,14 +56,13 @@ class Ledger:
 
     async def naming(self, user_id: str | None) -> list[Change]:
         """All that can link two names."""
-        return await self._all(user_id, {"group": items.NAMING})
+        return await self._group(user_id, items.NAMING, [(0, 0)])
 
     async def said_of(self, user_id: str | None, name: str, predicate: str | None) -> list[Change]:
         """What is said under exactly this name of the subject."""
-        group = items.group_of(name)
         if predicate is None:
-            return await self._all(user_id, {"group": group})
-        place = Place(group, items.number_of(predicate), predicate)
+            return await self._group(user_id, items.group_of(name), items.PORTIONS)
+        place = Place(items.group_of(name), items.number_of(predicate), predicate)
         return await self._only_visible(user_id, await self.slot(self.at(user_id), place))
 
     async def declared(self, predicate: str | None) -> list[Change]:
@@ -85,15 +84,28 @@ class Ledger:
                 return where, item
         return None
 
+    async def _group(
+        self, user_id: str | None, group: str, portions: Iterable[tuple[int, int]]
+    ) -> list[Change]:
+        where = self.at(user_id)
+        found = {
+            item.key: items.change_of(item)
+            for middle, window in portions
+            for item in await self.store.neighbours(where, group, middle, window)
+        }
+        return await self._only_visible(user_id, list(found.values()))
+
     async def _all(self, user_id: str | None, only: Mapping[str, Any] | None) -> list[Change]:
-        found: AsyncIterator[StoreItem] = self.store.iterate(self.at(user_id), only)
+        found = self.store.iterate(self.at(user_id), only)
         return await self._only_visible(user_id, [items.change_of(item) async for item in found])
 
     async def _only_visible(self, user_id: str | None, changes: list[Change]) -> list[Change]:
         if self.hidden:
             changes = [change for change in changes if change.checkpoint not in self.hidden]
+        if self.visible is None:
+            return changes
         named = {source for change in changes for source in change.sources}
-        if self.visible is None or not named:
+        if not named:
             return changes
         there = set(await self.visible(named, user_id))
         return [change for change in changes if there.issuperset(change.sources)]
