@@ -194,6 +194,13 @@ def test_rewind_alone_takes_the_last_turn_back_also_after_a_rewind(chat: Chat) -
     assert [line.split("\t")[3] for line in shown.stdout.splitlines() if "\t" in line] == ["One."]
 
 
+def test_a_first_turn_that_failed_can_be_taken_back(chat: Chat) -> None:
+    shown = chat("Hello?", "/rewind", "/history", "Hi.", "/history", model="tests-flaky:", options=TOOLS)
+    assert "I heard 1 messages." in shown.stdout.splitlines()
+    assert [line.split("\t")[3] for line in shown.stdout.splitlines() if "\t" in line] == ["Hi."]
+    assert "nothing was said yet" in shown.stderr.splitlines()
+
+
 def test_a_turn_with_tools_is_one_turn(chat: Chat) -> None:
     shown = chat("Save a note: Buy milk", "Thanks!", "/history", options=TOOLS)
     rows = [line.split("\t") for line in shown.stdout.splitlines() if "\t" in line]

@@ -16,15 +16,19 @@ from holdfast.agent import AgentConfig, AgentResult, Event, ExecutionMetrics, Ru
 from holdfast.cli.commands import app
 from holdfast.core.messages import Message, ToolCall, ToolResult
 from holdfast.core.state import AgentState
-from holdfast.memory import backends, store, store_backends
+from holdfast.memory import AgentMemory, Fact, backends, embedder, store, store_backends, working
 from holdfast.memory.admin import CheckpointerAdmin
 from holdfast.memory.backends.sql.items_schema import ItemTables, items_schema
 from holdfast.memory.backends.sqlite import SQLITE, sqlite_tables
 from holdfast.memory.checkpointer import BaseCheckpointer, CheckpointerCapabilities
+from holdfast.memory.facts import Change, FactStore
+from holdfast.memory.manager import LLMMemoryManager, MemoryType
 from holdfast.memory.records import CheckpointDiff, CheckpointerStats, CheckpointInfo, PendingWrite, StoreItem
 from holdfast.memory.saver import BaseCheckpointSaver
 from holdfast.memory.store import BaseStore
 from holdfast.memory.store_capabilities import StoreCapabilities
+from holdfast.memory.working import WorkingMemoryAgent
+from holdfast.memory.working import agent as working_agent
 from holdfast.models import registry
 from holdfast.tools import Tool, tool
 from tests.docs.markdown import ROOT
@@ -313,3 +317,68 @@ def test_the_page_names_everything_for_tests() -> None:
 def test_the_page_names_everything_of_models() -> None:
     text = text_of("models")
     assert [name for name in models.__all__ if not re.search(rf"`{name}[`(]", text)] == []
+
+
+# ------------------------------------------------------------------------------------------------------ memory
+
+
+def section(page: str, start: str) -> str:
+    """From the heading that begins like this to the next one that is not below it. The page says some names twice."""
+    found = re.search(rf"^(#+) {re.escape(start)}.*?(?=^#{{1,6}} |\Z)", page, re.MULTILINE | re.DOTALL)
+    assert found, f"there is no section {start}"
+    rest = page[found.end() :]
+    below = re.match(rf"(?:#{{{len(found[1]) + 1},6}} .*?(?=^#{{1,6}} |\Z))*", rest, re.MULTILINE | re.DOTALL)
+    return found[0] + (below[0] if below else "")
+
+
+MEMORY_SECTIONS: list[tuple[str, type[Any]]] = [
+    ("`AgentMemory(", AgentMemory),
+    ("`FactStore`", FactStore),
+    ("Memory manager", LLMMemoryManager),
+    ("Working memory", WorkingMemoryAgent),
+]
+
+
+@pytest.mark.parametrize(("start", "cls"), MEMORY_SECTIONS)
+def test_the_page_of_memory_names_every_method_with_its_arguments(start: str, cls: type[Any]) -> None:
+    text = section(text_of("memory"), start)
+    wrong: dict[str, list[str]] = {}
+    for name, parameters in public_methods(cls):
+        found = re.search(rf"[`.]{name}\(([^`]*?)\)[^()`]*`", text)
+        stated = ["it is not introduced"] if found is None else re.findall(r"(?:^|,\s)(\w+)", found[1])
+        if stated != parameters:
+            wrong[name] = stated
+    assert wrong == {}
+    properties = [name for name, _ in inspect.getmembers(cls, lambda member: isinstance(member, property))]
+    assert [name for name in properties if not re.search(rf"\b{name}\b", text)] == []
+
+
+@pytest.mark.parametrize(("start", "cls"), MEMORY_SECTIONS)
+def test_the_page_of_memory_names_every_argument_of_a_constructor(start: str, cls: type[Any]) -> None:
+    found = re.search(rf"`{cls.__name__}\(([^`]*)\)`", section(text_of("memory"), start))
+    assert found, f"{cls.__name__} is not introduced"
+    assert re.findall(r"(?:^|,\s)(\w+)", found[1]) == [*inspect.signature(cls).parameters]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        LLMMemoryManager,
+        *(getattr(working, name) for name in working.__all__ if name != "IAgentInput"),
+        *(getattr(embedder, name) for name in embedder.__all__ if name != "Embedder"),
+    ],
+    ids=lambda function: function.__name__,
+)
+def test_the_page_of_memory_has_the_signature_with_every_default(function: Callable[..., Any]) -> None:
+    assert f"`{function.__name__}{signature(function)}" in text_of("memory")
+
+
+def test_the_page_of_memory_names_every_field_status_and_type() -> None:
+    text = section(text_of("memory"), "`FactStore`")
+    wanted = [*Fact.model_fields, *(field.name for field in fields(Change)), "begins"]
+    assert [name for name in wanted if f"`{name}`" not in text] == []
+    page = text_of("memory")
+    statuses = (working_agent.SUCCESS, working_agent.NO_CONVERSATION, working_agent.EMPTY)
+    assert [status for status in statuses if f'`"{status}"`' not in page] == []
+    assert [kind.value for kind in MemoryType if f"`{kind.value}`" not in page] == []
+    assert [name for name in (*working.__all__, *embedder.__all__) if f"`{name}" not in page] == []

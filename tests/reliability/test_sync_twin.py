@@ -128,6 +128,7 @@ def test_every_method_of_the_store_works_without_loop_and_thread(place: str, tmp
         assert len(store.text_candidates(ns, ["tea"], 5).candidates) == 1
         assert [found.key for found in store.neighbours(ns, "g", 1, 1)] == ["a", "b"]
         assert store.purge_expired() == 0
+        store.erase_deleted()
         assert store.delete(ns, "a")
         assert store.clear_namespace(ns) == 3
     assert _public(SyncStore) <= called, "a method was not called here"

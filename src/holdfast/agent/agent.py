@@ -8,10 +8,11 @@ from pydantic import ValidationError
 
 from holdfast.agent.config import AgentConfig, AgentOptions, configure
 from holdfast.agent.context import RunContext, current_context
+from holdfast.agent.journal import with_results
 from holdfast.agent.limits import Limits
 from holdfast.agent.memories import Memories
 from holdfast.agent.portal import run_blocking
-from holdfast.agent.progress import before_turn, turn_of, unanswered, unfinished
+from holdfast.agent.progress import OPEN, TURN, before_turn, turn_of, unanswered, unfinished
 from holdfast.agent.recovery import Approve
 from holdfast.agent.reflexion import resolve_reflexion
 from holdfast.agent.result import AgentResult
@@ -233,7 +234,7 @@ class Agent:
             checkpoint = await checkpointer.get(thread_id)
             if checkpoint is None:
                 raise InvalidInput(f"there is no thread {thread_id!r} to update")
-            state = change(checkpoint.state)
+            state = change(await with_results(checkpointer, checkpoint))
             notes = {"step": "update", **validate.metadata(metadata)}
             try:
                 return await checkpointer.save(
@@ -267,7 +268,8 @@ class Agent:
         if target is None or head is None:
             raise InvalidInput(f"thread {thread_id!r} has no checkpoint {checkpoint_id!r} to go back to")
         notes = {"step": "rewind", "to": checkpoint_id}
-        return await checkpointer.save(target.state, thread_id, metadata=notes, parent=head.checkpoint_id)
+        state = await with_results(checkpointer, target)
+        return await checkpointer.save(state, thread_id, metadata=notes, parent=head.checkpoint_id)
 
     async def fork(
         self,
@@ -288,7 +290,7 @@ class Agent:
         if state is None or not unfinished(state):
             return ()
         turn = turn_of(state)
-        if turn is None or turn.status != "approval":
+        if turn is not None and turn.status == OPEN:  # they may run: somebody has allowed them
             return ()
         tools = self._tools
         return tuple(
@@ -368,6 +370,9 @@ def _as_approve(approve: object) -> Approve | None:
 
 
 def _with_fields(state: AgentState, fields: Mapping[str, Any]) -> AgentState:
+    given = fields.get("metadata")
+    if isinstance(given, Mapping) and TURN in state.metadata:  # how far the turn has come is not the caller's
+        fields = {**fields, "metadata": {TURN: state.metadata[TURN], **given}}
     try:
         return state.model_copy(update=fields)
     except ValidationError as error:

@@ -66,7 +66,7 @@ async def _run(session: Session, call: ToolCall, warned: frozenset[str]) -> Tool
             result = await tool.run(call)
         span.result(result)
     session.step_results.append((call, result))
-    await session.journal.record(session.state, session.step_results, call, result)
+    await session.journal.record(session.folded, call, result)
     return ToolCompleteEvent(call, result)
 
 

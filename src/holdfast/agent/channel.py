@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 from holdfast.agent.events import Event
@@ -74,7 +75,8 @@ async def iterate(
     try:
         while (event := await channel.take()) is not None:
             yield event
-        await task
+        with suppress(Left):  # another task has closed the run
+            await task
     except GeneratorExit:
         channel.leave()
         raise

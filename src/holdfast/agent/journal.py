@@ -4,12 +4,12 @@ So a run that was overtaken finds out before its next tool starts: that is the f
 """
 
 from asyncio import Lock
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from holdfast.agent.events import CheckpointEvent, Event, ForkEvent
-from holdfast.agent.progress import fold, read_result, stored_result
+from holdfast.agent.progress import fold, read_result, stored_result, unanswered
 from holdfast.core.errors import Conflict, HoldfastError, InvalidInput
 from holdfast.core.ids import new_id
 from holdfast.core.messages import ToolCall, ToolResult
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from holdfast.agent.telemetry import AnySpan, AnyTelemetry
     from holdfast.agent.threads import ThreadCache
     from holdfast.memory.checkpointer import BaseCheckpointer
-    from holdfast.memory.records import Checkpoint
+    from holdfast.memory.records import Checkpoint, PendingWrite
 
-__all__ = ["Journal"]
+__all__ = ["Journal", "with_results"]
 
 RESULT_CHANNEL = "tool_result"
 RELEASED_CHANNEL = "not_started"
@@ -106,9 +106,8 @@ class Journal:
             return {}, set()
         assert self._checkpointer is not None
         writes = await self._checkpointer.get_writes(self.thread_id, self.head)
-        stored = {write.task_id: write.value for write in writes if write.channel == RESULT_CHANNEL}
-        results = {call.id: read_result(call, stored[call.id]) for call in calls if call.id in stored}
-        return results, {write.task_id for write in writes if write.channel == RELEASED_CHANNEL}
+        released = {write.task_id for write in writes if write.channel == RELEASED_CHANNEL}
+        return _results(calls, writes), released
 
     async def release(self, calls: Sequence[ToolCall]) -> None:
         """Say of these calls, whose intent is stored, that they have not started and won't in this run."""
@@ -141,14 +140,8 @@ class Journal:
             self._cache.put(self._checkpointer.scope, self.thread_id, checkpoint_id, state)
         self.events.append(CheckpointEvent(checkpoint_id, step))
 
-    async def record(
-        self,
-        state: AgentState,
-        done: Sequence[tuple[ToolCall, ToolResult]],
-        call: ToolCall,
-        result: ToolResult,
-    ) -> None:
-        """Store the result of one call. ``done`` are all results so far, this one included."""
+    async def record(self, folded: Callable[[], AgentState], call: ToolCall, result: ToolResult) -> None:
+        """Store the result of one call. ``folded`` gives the state with all results so far, this one included."""
         if self._has_writes and self.head is not None:
             assert self._checkpointer is not None
             self._written.append((self.head, call.id))
@@ -161,7 +154,7 @@ class Journal:
                     raise
         else:
             async with self._one_at_a_time:
-                await self.save(fold(state, done), "tools")
+                await self.save(folded(), "tools")
 
     @property
     def saves_each_result(self) -> bool:
@@ -205,3 +198,19 @@ class Journal:
         else:
             self.head = None
         self.events.append(ForkEvent(self.thread_id, source))
+
+
+async def with_results(checkpointer: "BaseCheckpointer", checkpoint: "Checkpoint") -> AgentState:
+    """The state of a checkpoint with the results that were stored beside it: what is made of the state is saved at
+    another place, where nobody would find them."""
+    state, info = checkpoint.state, checkpoint.info
+    calls = unanswered(state)
+    if not calls or not checkpointer.capabilities.pending_writes:
+        return state
+    results = _results(calls, await checkpointer.get_writes(info.thread_id, info.checkpoint_id))
+    return fold(state, [(call, results[call.id]) for call in calls if call.id in results])
+
+
+def _results(calls: Sequence[ToolCall], writes: Sequence["PendingWrite"]) -> dict[str, ToolResult]:
+    stored = {write.task_id: write.value for write in writes if write.channel == RESULT_CHANNEL}
+    return {call.id: read_result(call, stored[call.id]) for call in calls if call.id in stored}

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.agent.events import ApprovalEvent, ResumeEvent, ToolCompleteEvent
 from holdfast.agent.progress import (
+    OPEN,
     WAITING,
     Turn,
     fold,
@@ -24,11 +25,14 @@ Approve = bool | str | Mapping[str, bool | str]
 
 async def recover(session: Session, approve: Approve | None) -> None:
     """Take the session's unfinished turn over, up to where `take_turn` can go on with it."""
-    session.turn = turn_of(session.state) or Turn.guess(session.state)
+    known = turn_of(session.state)
+    session.turn = known or Turn.guess(session.state)
     calls = unanswered(session.state)
+    # Without an open turn's record the state was edited, and nobody has allowed the calls in it.
+    intended = known is not None and known.status == OPEN
     if not calls:  # the model's answer is missing; whoever stores one first wins
         await session.emit(ResumeEvent())
-    elif session.turn.status == WAITING:
+    elif session.turn.status == WAITING or (not intended and _need_approval(session, calls)):
         await _decide(session, calls, approve)
     else:
         await _take_over(session, calls)
@@ -51,15 +55,39 @@ async def _take_over(session: Session, calls: Sequence[ToolCall]) -> None:
             done.append((call, outcome_unknown(call)))
             unknown.append(call.id)
     _apply(session, done)
-    await session.save_intent("takeover")
-    await session.emit(ResumeEvent(tuple(finished), tuple(repeated), tuple(unknown)))
+    lost = await _claim(session, "takeover")
+    done += lost
+    lost_ids = [call.id for call, _ in lost]
+    repeated = [call_id for call_id in repeated if call_id not in lost_ids]
+    await session.emit(ResumeEvent(tuple(finished), tuple(repeated), (*unknown, *lost_ids)))
     for call, result in done:
         await session.emit(ToolCompleteEvent(call, result, recovered=True))
 
 
-async def _decide(session: Session, calls: Sequence[ToolCall], approve: Approve | None) -> None:
+async def _claim(session: Session, step: str) -> list[tuple[ToolCall, ToolResult]]:
+    """Store that this run goes on with the calls which the state leaves unanswered. If that forks the thread, another
+    run has got them: here, those that must not run twice are of unknown outcome. Returns these."""
+    thread_id, calls, tools = session.journal.thread_id, unanswered(session.state), session.kit.tools
+    await session.store(step)
+    lost: list[tuple[ToolCall, ToolResult]] = []
+    if session.journal.thread_id != thread_id:
+        once = [call for call in calls if call.name not in tools or not tools[call.name].idempotent]
+        lost = [(call, outcome_unknown(call)) for call in once]
+    if lost:
+        _apply(session, lost)
+        await session.store(step)
+    session.unstarted = unanswered(session.state)
+    await session.tell()
+    return lost
+
+
+def _need_approval(session: Session, calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
     tools = session.kit.tools
-    waiting = tuple([call for call in calls if call.name in tools and tools[call.name].requires_approval])
+    return tuple([call for call in calls if call.name in tools and tools[call.name].requires_approval])
+
+
+async def _decide(session: Session, calls: Sequence[ToolCall], approve: Approve | None) -> None:
+    waiting = _need_approval(session, calls)
     if approve is None and waiting:
         session.stop_reason, session.approvals = "approval", waiting
         session.final = session.state.messages[-1].content or ""
@@ -72,9 +100,9 @@ async def _decide(session: Session, calls: Sequence[ToolCall], approve: Approve 
         if verdicts[call.id] is not True
     ]
     _apply(session, refused)
-    await session.save_intent("intent")  # of those that were approved, and those that waited for the others
-    await session.emit(ResumeEvent())
-    for call, result in refused:
+    lost = await _claim(session, "intent")  # those that were approved, and those that waited for the others
+    await session.emit(ResumeEvent(unknown=tuple(call.id for call, _ in lost)))
+    for call, result in (*refused, *lost):
         await session.emit(ToolCompleteEvent(call, result))
 
 

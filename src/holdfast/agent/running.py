@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass, field, replace
+from types import AsyncGeneratorType
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import ReferenceType, ref
 
-from holdfast.agent.channel import Channel, Silence, iterate
+from holdfast.agent.channel import Channel, Left, Silence, iterate
 from holdfast.agent.context import RunContext
 from holdfast.agent.events import Event, TerminateEvent
 from holdfast.agent.journal import Journal
@@ -79,6 +80,7 @@ class Run:
         # Not the generator itself: only the loop over it holds it, so that leaving the loop ends it at once.
         self._events: ReferenceType[AsyncGenerator[Event, None]] | None = None
         self._task: asyncio.Task[Any] | None = None
+        self._channel: Channel | None = None
         self.result: AgentResult | None = None
         """The result, once the run has ended."""
 
@@ -93,11 +95,16 @@ class Run:
         return self._finish().__await__()
 
     async def aclose(self) -> None:
-        """Leave the run, as leaving the loop does, and wait for the safe point."""
+        """Leave the run, as leaving the loop does, and wait for the safe point. From another task, too: then the loop
+        over the events ends there."""
         events = None if self._events is None else self._events()
-        if events is not None:
+        is_waiting = isinstance(events, AsyncGeneratorType) and events.ag_running
+        if events is not None and not is_waiting:
             await events.aclose()
-        elif self._task is not None:  # the loop was left: the generator is being closed already
+            return
+        if self._channel is not None:
+            self._channel.leave()
+        if self._task is not None:  # without a generator, the loop was left and that is being closed already
             await asyncio.wait((self._task,))
 
     def _start(self) -> None:
@@ -106,12 +113,12 @@ class Run:
         self._started = True
 
     async def _tell(self, channel: Channel) -> None:
-        self._task = asyncio.current_task()
+        self._task, self._channel = asyncio.current_task(), channel
         try:
             result = self.result = await self._play(channel)
             await channel.emit(TerminateEvent(result.message, result.stop_reason, result))
         finally:
-            self._task = None
+            self._task = self._channel = None
 
     async def _finish(self) -> AgentResult:
         self.result = await self._play(Silence())
@@ -185,13 +192,27 @@ async def _continue(session: Session, request: Request) -> None:
     await recover(session, request.approve if decides else None)
     if session.stop_reason is None:
         session.context = replace(session.context, run_id=session.state.run_id)
-        await recall(session)
+        try:
+            await recall(session)
+        except BaseException:
+            await session.journal.release(session.unstarted)
+            raise
+        await _play_turn(session)
+
+
+async def _play_turn(session: Session) -> None:
+    """The turn, and what is learned from it."""
+    try:
         await take_turn(session)
-        await _learn(session)
+    except Left:
+        if session.stop_reason is not None:  # the answer is stored: who leaves now has heard it
+            await _learn(session)
+        raise
+    await _learn(session)
 
 
 async def _learn(session: Session) -> None:
-    if session.stop_reason != "approval":  # else the turn is not over
+    if not unfinished(session.state):  # else it is learned from when it is over
         await learn(session)
 
 
@@ -206,8 +227,7 @@ async def _begin(session: Session, prompt: Message, context: RunContext) -> None
     await session.save("prompt")
     session.prompted = True
     await recall(session)
-    await take_turn(session)
-    await _learn(session)
+    await _play_turn(session)
 
 
 def _is_asked(session: Session, prompt: Message | None) -> bool:

@@ -8,7 +8,7 @@ from holdfast.agent.channel import Silence
 from holdfast.agent.context import RunContext
 from holdfast.agent.events import Event
 from holdfast.agent.limits import Limits
-from holdfast.agent.progress import OPEN, Turn, unanswered
+from holdfast.agent.progress import OPEN, Turn, fold, unanswered
 from holdfast.agent.result import AgentResult, StopReason
 from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.core.state import AgentState
@@ -89,9 +89,17 @@ class Session:
 
     async def save(self, step: str, status: str = OPEN) -> None:
         """Store where the turn stands."""
+        await self.store(step, status)
+        await self.tell()
+
+    async def store(self, step: str, status: str = OPEN) -> None:
+        """The same, but `tell` is left to the caller."""
         state = self.turn.mark(self.state, status)
         await self.journal.save(state, step)
         self.state = state
+
+    async def tell(self) -> None:
+        """Tell the consumer what was stored."""
         for event in self.journal.drain():
             await self.emit(event)
 
@@ -99,6 +107,13 @@ class Session:
         """Store that the calls which the state leaves unanswered are about to run."""
         self.unstarted = unanswered(self.state)
         await self.save(step)
+
+    def folded(self) -> AgentState:
+        """The state with the step's results so far as part of it, and what they say about the confidence."""
+        state = fold(self.state, self.step_results)
+        if self.kit.reflexion is None:
+            return state
+        return self.kit.reflexion.after(state, [result for _, result in self.step_results])
 
     def result(self) -> AgentResult:
         assert self.stop_reason is not None

@@ -12,7 +12,7 @@ from holdfast.agent.asking import ask
 from holdfast.agent.calling import run_calls
 from holdfast.agent.events import ApprovalEvent, ReflectEvent, ThinkEvent
 from holdfast.agent.limits import repetition
-from holdfast.agent.progress import OPEN, WAITING, answer_of, fold, unanswered
+from holdfast.agent.progress import OPEN, WAITING, answer_of, unanswered
 from holdfast.agent.result import StopReason
 from holdfast.agent.session import Session
 from holdfast.core.ids import new_id
@@ -96,15 +96,13 @@ def _looping(session: Session) -> StopReason | None:
 async def _fold(session: Session) -> None:
     """Make the results part of the conversation, in the order of the calls."""
     order = {call.id: place for place, call in enumerate(unanswered(session.state))}
-    pairs, session.step_results = session.step_results, []
     if not session.journal.saves_each_result:  # else they are stored in the order in which they came
-        pairs.sort(key=lambda pair: order[pair[0].id])
-    results = [result for _, result in pairs]
+        session.step_results.sort(key=lambda pair: order[pair[0].id])
     before = session.state.confidence
-    session.state = fold(session.state, pairs)
+    session.state, pairs = session.folded(), session.step_results
+    session.step_results = []
     if session.kit.reflexion is not None:
-        session.state = session.kit.reflexion.after(session.state, results)
-        session.hint = session.kit.reflexion.hint(results)
+        session.hint = session.kit.reflexion.hint([result for _, result in pairs])
     if session.iteration % session.kit.save_every == 0:
         await session.save("tools")
     if session.kit.reflexion is not None:

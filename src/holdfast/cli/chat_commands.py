@@ -75,6 +75,10 @@ async def turn_ends(checkpointer: BaseCheckpointer, thread_id: str) -> list[Chec
         target = infos.get(str(info.metadata.get("to"))) if info.metadata.get("step") == "rewind" else None
         if target is not None and target.sequence < info.sequence:
             before = target
+        elif info.metadata.get("step") == "abandon":
+            gone = before and before.metadata.get("run_id")
+            while before is not None and before.metadata.get("run_id") == gone:
+                before = infos.get(before.parent_id or "")
         elif run is None or info.metadata.get("run_id") != run:
             ends.append(info)
             run = info.metadata.get("run_id")
@@ -140,6 +144,12 @@ def _short(line: str) -> str:
 async def rewind(chat: "Chat", rest: str) -> None:
     if not rest:
         ends = await turn_ends(chat.session.checkpointer, chat.thread_id)
+        if len(ends) == 1 and await chat.is_unfinished():
+            await chat.agent.abandon(chat.thread_id, user_id=chat.user_id)
+            chat.view.note(
+                "the turn was taken back, and nothing was said before; the thread's history has it"
+            )
+            return
         if len(ends) < 2:
             raise Failure("there is nothing before the first turn; /thread NAME begins another conversation")
         rest = str(len(ends) - 1)

@@ -121,7 +121,7 @@ class Learner:
         (text,) = unfenced([episode.text])
         if self._model is None:
             return facts_by_rules(text, episode.occurred_at)
-        known = await self._memory.facts.query(user_id=user_id, limit=100)
+        known = await self._memory.facts.search(text, user_id=user_id, limit=50)
         try:
             return await facts_by_model(self._model, [text], known, episode.occurred_at)
         except Unavailable:

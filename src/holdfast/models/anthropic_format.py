@@ -9,7 +9,7 @@ from holdfast.core.errors import ModelUnavailable
 from holdfast.core.frozen import thaw
 from holdfast.core.messages import Message, Role, ToolCall
 from holdfast.models.base import FinishReason, ModelResponse, ToolSpec, Usage
-from holdfast.models.openai_format import clean_text, parse_arguments, to_wire_arguments
+from holdfast.models.openai_format import clean_text, parse_arguments, to_wire_arguments, to_wire_name
 
 __all__ = [
     "StreamAssembly",
@@ -67,7 +67,12 @@ def _to_blocks(message: Message) -> list[dict[str, Any]]:
     blocks = _text_blocks(message.content)
     if message.role is Role.ASSISTANT:
         blocks += [
-            {"type": "tool_use", "id": _wire_id(call.id), "name": call.name, "input": _wire_input(call)}
+            {
+                "type": "tool_use",
+                "id": _wire_id(call.id),
+                "name": to_wire_name(call.name),
+                "input": _wire_input(call),
+            }
             for call in message.tool_calls
         ]
         for position, block in _kept_blocks(message):

@@ -13,6 +13,7 @@ from holdfast.models.openai_format import (
     from_wire_response,
     parse_arguments,
     to_wire_arguments,
+    to_wire_name,
     to_wire_schema,
 )
 from holdfast.models.plain_schema import plain_schema
@@ -97,7 +98,7 @@ def _generic_message(message: Message) -> dict[str, Any]:
             {
                 "id": call.id,
                 "type": "FUNCTION",
-                "name": call.name,
+                "name": to_wire_name(call.name),
                 "arguments": to_wire_arguments(call.arguments),
             }
             for call in message.tool_calls

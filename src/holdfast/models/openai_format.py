@@ -1,6 +1,7 @@
 """Messages, tools and answers in the chat format of OpenAI, which many services speak. Pure: plain dicts."""
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -21,6 +22,7 @@ __all__ = [
     "to_wire_arguments",
     "to_wire_choice",
     "to_wire_messages",
+    "to_wire_name",
     "to_wire_options",
     "to_wire_schema",
     "to_wire_tools",
@@ -60,13 +62,32 @@ def _to_wire_message(message: Message, provider: str) -> dict[str, Any]:
 
 
 def _to_wire_call(call: ToolCall) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": to_wire_arguments(call.arguments)}
+    function = {"name": to_wire_name(call.name), "arguments": to_wire_arguments(call.arguments)}
     return {"id": call.id, "type": "function", "function": function}
+
+
+def to_wire_name(name: str) -> str:
+    """A called tool's name as services take it. A model may call one that does not exist, by any name; with that in
+    the history, every later request would be refused."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unknown"
 
 
 def to_wire_arguments(arguments: Mapping[str, Any]) -> str:
     """A call's arguments as JSON. Text that was no JSON goes back as an argument: services parse the history."""
-    return clean_text(json.dumps(thaw(dict(arguments)), ensure_ascii=False, default=str))
+    plain = thaw(dict(arguments))
+    try:
+        text = json.dumps(plain, ensure_ascii=False, allow_nan=False, default=str)
+    except (TypeError, ValueError):  # keys and numbers that JSON doesn't have
+        text = json.dumps(_json_value(plain), ensure_ascii=False, default=str)
+    return clean_text(text)
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _json_value(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json_value(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def clean_text(text: str) -> str:

@@ -14,7 +14,7 @@ from holdfast.errors import InvalidInput
 from holdfast.memory.backends.sqlite_store import SQLiteStore
 from holdfast.memory.facts import Change, Fact, FactStore
 from holdfast.memory.store import BaseStore, InMemoryStore
-from holdfast.memory.store_requests import Namespace, ScanRequest, StoredItem
+from holdfast.memory.store_requests import ScanRequest, StoredItem
 from holdfast.testing.clock import FrozenClock
 
 STORES: dict[str, Callable[[], BaseStore]] = {"memory": InMemoryStore, "sqlite": SQLiteStore}
@@ -356,13 +356,6 @@ class CountingStore(InMemoryStore):
 
     async def _scan(self, request: ScanRequest) -> list[StoredItem]:
         found = await super()._scan(request)
-        self.handed += len(found)
-        return found
-
-    async def _neighbours(
-        self, namespace: Namespace, group: str, ordinal: int, window: int
-    ) -> list[StoredItem]:
-        found = await super()._neighbours(namespace, group, ordinal, window)
         self.handed += len(found)
         return found
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from holdfast.core.model import build
 from holdfast.memory.facts.records import Cardinality, Change, Fact
 from holdfast.memory.facts.timeline import Run, timeline
 from holdfast.memory.facts.words import NAMES, SAME, USER, plain, subject_of, usual
@@ -62,10 +63,10 @@ def alive(changes: Iterable[Change], known_at: datetime | None = None) -> list[C
 def retractions(live: Iterable[Change]) -> dict[str, Change]:
     """By the id of a change that is retracted: the first that says so."""
     found: dict[str, Change] = {}
-    for change in sorted(live, key=lambda change: (change.recorded_at, change.id)):
-        if change.kind == "retract":
-            for target in change.targets:
-                found.setdefault(target, change)
+    said = [change for change in live if change.kind == "retract"]
+    for change in sorted(said, key=lambda change: (change.recorded_at, change.id)):
+        for target in change.targets:
+            found.setdefault(target, change)
     return found
 
 
@@ -116,18 +117,19 @@ def _belief(
     run: Run, about: str, subject: str, invalidated_at: datetime | None, *, retracted: bool = False
 ) -> Belief:
     first = run.claims[0]
-    fact = Fact(
-        subject,
-        first.predicate,
-        first.object,
-        confidence=run.confidence,
-        valid_from=run.start,
-        valid_until=run.end,
-        recorded_at=run.recorded_at,
-        invalidated_at=invalidated_at,
-        sources=tuple(sorted({source for claim in run.claims for source in claim.sources})),
-        id=first.id,
-    )
+    fields = {
+        "subject": subject,
+        "predicate": first.predicate,
+        "object": first.object,
+        "confidence": run.confidence,
+        "valid_from": run.start,
+        "valid_until": run.end,
+        "recorded_at": run.recorded_at,
+        "invalidated_at": invalidated_at,
+        "sources": tuple(sorted({source for claim in run.claims for source in claim.sources})),
+        "id": first.id,
+    }
+    fact = build(Fact, fields, set(fields))  # all of it was checked when it was said
     return Belief(fact, about, frozenset(claim.id for claim in run.claims), retracted)
 
 

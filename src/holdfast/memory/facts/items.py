@@ -7,8 +7,7 @@ from zlib import crc32
 
 from holdfast.core import codec
 from holdfast.core.clock import from_us, to_us
-from holdfast.core.errors import InvalidInput
-from holdfast.memory import validate
+from holdfast.memory.buckets import bucket_of
 from holdfast.memory.facts.fold import is_naming
 from holdfast.memory.facts.records import Change
 from holdfast.memory.facts.words import plain, subject_of
@@ -22,7 +21,6 @@ DECLARED = "declared"
 """The group of declarations, which belong to no user."""
 
 _LONGEST_GROUP = 200
-_LONGEST_USER = validate.MAX_ID_CHARACTERS - 2
 _OPTIONAL = ("targets", "sources", "author", "checkpoint", "reason")
 
 
@@ -44,14 +42,7 @@ class Place(NamedTuple):
 
 def namespace_of(space: str, user_id: str | None) -> Namespace:
     """The facts of one user, ``None`` for those of nobody in particular."""
-    if user_id is None:
-        return "memory", space, "anonymous", "facts"
-    user = validate.identifier(user_id, "user_id")
-    if len(user) > _LONGEST_USER:
-        raise InvalidInput(
-            f"user_id must have at most {_LONGEST_USER} characters, got {len(user)}: hash or shorten it"
-        )
-    return "memory", space, "u:" + user, "facts"
+    return *bucket_of(space, user_id), "facts"
 
 
 def shared_namespace(space: str) -> Namespace:

@@ -64,9 +64,9 @@ _FORMS: Final = tuple(
         ("unit", rf"(?P<which>last|this|past|previous) {_UNIT}\b"),
     )
 )
+# What every form has one of. Most questions have none, and are done with.
 _ANY_TIME: Final = re.compile(
-    rf"\d|ago|back|earlier|{'|'.join(_MONTHS)}|day|week|month|year|night|morning|evening|spring|summer|autumn|fall"
-    "|winter",
+    rf"\d|\b(?:ago|back|earlier|{'|'.join(_MONTHS)}|{'|'.join(_SEASONS)})\b|day|week|month|year|night|morning|evening",
     re.IGNORECASE,
 )
 _MAX_DAY_WORDS: Final = 10

@@ -40,16 +40,16 @@ class Ranked:
 class Matches:
     """What the words of a question say: about each candidate, and about the places around them.
 
-    ``own`` has for each candidate, in their order, what each term gives; ``around`` for each place the most that each
-    term gives there, from the place itself or from one beside it; ``full`` is the weight of all terms that are known.
+    ``own`` has for each candidate, in their order, what each term gives; ``around`` for each place the sum of the most
+    that each term gives there, from the place itself or from one beside it; ``full`` is the weight of all terms that
+    are known.
     """
 
     question: Question
     candidates: Sequence[Candidate]
     own: Sequence[Mapping[str, float]]
-    around: Mapping[Place, Mapping[str, float]]
+    around: Mapping[Place, float]
     sessions: Mapping[str, float]
-    named: frozenset[str]
     full: float
     statistics: Statistics
     weights: Weights
@@ -70,7 +70,6 @@ def match(
     """Weigh the words. Candidates may come in any order."""
     ordered = sorted(candidates, key=lambda c: c.item.version)
     names = _names(ordered)
-    named = _named(question, names)
     spoken = frozenset(chain.from_iterable(names.values()))
     known = statistics.document_frequencies
     weighed = {term: rarity(statistics.documents, known.get(term, 0)) for term in question.terms}
@@ -86,7 +85,6 @@ def match(
         own=own,
         around=_around(ordered, own, _leaning(weights.context, statistics.average_length)),
         sessions=_sessions(ordered, own) if weights.session else {},
-        named=named,
         full=sum(value for term, value in values.items() if known.get(term)),
         statistics=statistics,
         weights=weights,
@@ -98,10 +96,10 @@ def missing(matches: Matches, best: int) -> list[Place]:
     weights = matches.weights
     standing = {_place(candidate) for candidate in matches.candidates}
     scored = [
-        (sum(given.values()) + weights.session * matches.sessions.get(place[0], 0.0), place)
+        (-given - weights.session * matches.sessions.get(place[0], 0.0), place)
         for place, given in matches.around.items()
     ]
-    scored.sort(key=lambda pair: (-pair[0], pair[1]))
+    scored.sort()
     return [place for _, place in scored[:best] if place not in standing]
 
 
@@ -113,7 +111,7 @@ def rank(matches: Matches, others: Iterable[Candidate] = (), *, limit: int) -> l
     extra = sorted(others, key=lambda c: c.item.version)
     pool = [*matches.candidates, *extra]
     own = [*matches.own, *[_NOTHING] * len(extra)]
-    rows = [_lexical(matches, candidate, given) for candidate, given in zip(pool, own, strict=True)]
+    rows = _lexical(matches, pool, own)
     _add_speaker(matches, pool, rows)
     _add_time(matches, pool, rows)
     _add_meaning(matches, pool, rows)
@@ -178,20 +176,29 @@ def _leaning(context: Sequence[float], average: float) -> list[float]:
 
 def _around(
     candidates: Sequence[Candidate], own: Sequence[Mapping[str, float]], context: Sequence[float]
-) -> dict[Place, dict[str, float]]:
+) -> dict[Place, float]:
     """A word counts once at a place: where it is said nearest. Turns share what they talk about."""
     around: dict[Place, dict[str, float]] = {}
-    steps = [(0, 1.0), *[(sign * step, w) for step, w in enumerate(context, start=1) for sign in (-1, 1)]]
     for candidate, given in zip(candidates, own, strict=True):
         group, ordinal = candidate.group, candidate.ordinal
         if not given or group is None or ordinal is None:
             continue
-        for step, weight in steps:
-            here = around.setdefault((group, ordinal + step), {})
-            for term, value in given.items():
-                if value * weight > here.get(term, 0.0):
-                    here[term] = value * weight
-    return around
+        _raise_to(around, (group, ordinal), given)
+        for step, weight in enumerate(context, start=1):
+            less = {term: value * weight for term, value in given.items()}
+            _raise_to(around, (group, ordinal - step), less)
+            _raise_to(around, (group, ordinal + step), less)
+    return {place: sum(given.values()) for place, given in around.items()}
+
+
+def _raise_to(around: dict[Place, dict[str, float]], place: Place, given: Mapping[str, float]) -> None:
+    here = around.get(place)
+    if here is None:
+        around[place] = dict(given)
+        return
+    for term, value in given.items():
+        if value > here.get(term, 0.0):
+            here[term] = value
 
 
 def _sessions(candidates: Sequence[Candidate], own: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -215,16 +222,22 @@ def _sessions(candidates: Sequence[Candidate], own: Sequence[Mapping[str, float]
     }
 
 
-def _lexical(matches: Matches, candidate: Candidate, own: Mapping[str, float]) -> _Row:
-    row = [0.0] * len(SIGNALS)
-    row[_WORDS] = words = sum(own.values())
-    if candidate.group is None:
-        return row
-    place = _place(candidate)
-    if place is not None and (here := matches.around.get(place)):
-        row[_CONTEXT] = max(0.0, sum(here.values()) - words)
-    row[_SESSION] = matches.weights.session * matches.sessions.get(candidate.group, 0.0)
-    return row
+def _lexical(matches: Matches, pool: Sequence[Candidate], own: Sequence[Mapping[str, float]]) -> list[_Row]:
+    around, sessions = matches.around.get, matches.sessions
+    nothing = [0.0] * len(SIGNALS)
+    rows: list[_Row] = []
+    for candidate, given in zip(pool, own, strict=True):
+        row = nothing.copy()
+        rows.append(row)
+        row[_WORDS] = words = sum(given.values())
+        group = candidate.group
+        if group is None:
+            continue
+        if candidate.ordinal is not None:
+            row[_CONTEXT] = max(0.0, around((group, candidate.ordinal), 0.0) - words)
+        if group in sessions:
+            row[_SESSION] = matches.weights.session * sessions[group]
+    return rows
 
 
 def _place(candidate: Candidate) -> Place | None:
@@ -253,16 +266,18 @@ def _named(question: Question, names: Mapping[str, Collection[str]]) -> frozense
 
 
 def _add_speaker(matches: Matches, pool: Sequence[Candidate], rows: Sequence[_Row]) -> None:
-    if not matches.named or not matches.weights.speaker:
+    if not matches.weights.speaker:
         return
-    # Of those that have other words of the question: a store that indexes names finds all turns of the named one.
+    named = _named(matches.question, _names(pool))
+    # Of those that have other words of the question, or stand beside one that does: a store that indexes names finds
+    # all turns of the named one.
     speakers = [
-        c.speaker for c, own in zip(matches.candidates, matches.own, strict=True) if own and c.speaker
+        c.speaker for c, row in zip(pool, rows, strict=True) if c.speaker and row[_WORDS] + row[_CONTEXT] > 0
     ]
-    theirs = sum(speaker in matches.named for speaker in speakers)
-    value = matches.weights.speaker * rarity(len(speakers), theirs)
+    theirs = sum(speaker in named for speaker in speakers)
+    value = matches.weights.speaker * rarity(len(speakers), theirs) if theirs else 0.0
     for candidate, row in zip(pool, rows, strict=True):
-        if candidate.speaker in matches.named:
+        if candidate.speaker in named:
             row[_SPEAKER] = value
 
 
@@ -336,8 +351,8 @@ def _mark_duplicates(found: list[_Entry], weight: float, limit: int) -> None:
 
 def _alike(one: Candidate, other: Candidate, texts: dict[int, frozenset[str]]) -> bool:
     """Nine words of ten are the same. Texts are read only if their lengths allow it, and once."""
-    short, long = sorted((len(one.item.value), len(other.item.value)))
-    if 10 * short < 9 * long:
+    length, other_length = len(one.item.value), len(other.item.value)
+    if 10 * length < 9 * other_length or 10 * other_length < 9 * length:
         return False
     for candidate in (one, other):
         if candidate.item.version not in texts:

@@ -1,11 +1,14 @@
 """What recall is given and what it hands out."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from holdfast.core import codec
+from holdfast.core.errors import HoldfastError
 from holdfast.memory.records import StoreItem
-from holdfast.memory.store_requests import StoredItem
+from holdfast.memory.store_requests import StoredCandidate, StoredItem
 
 SIGNALS = (
     "words",
@@ -83,24 +86,47 @@ class Candidate:
     confidence: float | None = None
 
 
-def candidate(
-    item: StoredItem,
-    frequencies: Mapping[str, int] | None = None,
-    length: int = 0,
-    *,
-    similarity: float | None = None,
-) -> Candidate:
-    """A candidate with what its metadata says; a field of another type counts as not given."""
-    found = Candidate(item, frequencies or {}, length, similarity)
-    metadata = codec.loads(item.metadata)
-    if not isinstance(metadata, dict):
-        return found
-    group, ordinal, at = metadata.get("group"), metadata.get("ordinal"), metadata.get("at")
-    speaker, confidence = metadata.get("speaker") or metadata.get("role"), metadata.get("confidence")
-    found.group = group if type(group) is str else None
-    found.ordinal = ordinal if type(ordinal) is int else None
-    found.at = at if type(at) is int else None
-    found.speaker = speaker if type(speaker) is str else None
-    if isinstance(confidence, int | float) and 0 <= confidence <= 1:
-        found.confidence = float(confidence)
+def candidates(found: Iterable[StoredCandidate], similarities: Mapping[int, float]) -> list[Candidate]:
+    """What was found by words. ``similarities`` has those that were found by their vector too, by version."""
+    given = list(found)
+    placed = [
+        Candidate(c.item, c.frequencies, c.length, similarities.get(c.item.version) if similarities else None)
+        for c in given
+    ]
+    return _placed(placed)
+
+
+def wordless(items: Iterable[StoredItem], similarities: Mapping[int, float]) -> list[Candidate]:
+    """What has no word of the question."""
+    return _placed([Candidate(item, {}, 0, similarities.get(item.version)) for item in items])
+
+
+def _placed(found: list[Candidate]) -> list[Candidate]:
+    """With what their metadata says; a field of another type counts as not given."""
+    for candidate, metadata in zip(found, _metadata(found), strict=True):
+        if not isinstance(metadata, dict):
+            continue
+        given = metadata.get
+        group, ordinal, at = given("group"), given("ordinal"), given("at")
+        speaker, confidence = given("speaker") or given("role"), given("confidence")
+        if type(group) is str:
+            candidate.group = group
+        if type(ordinal) is int:
+            candidate.ordinal = ordinal
+        if type(at) is int:
+            candidate.at = at
+        if type(speaker) is str:
+            candidate.speaker = speaker
+        if isinstance(confidence, int | float) and 0 <= confidence <= 1:
+            candidate.confidence = float(confidence)
     return found
+
+
+def _metadata(found: Sequence[Candidate]) -> list[Any]:
+    """Read as one text: that takes half the time. If one is damaged, each by itself, so that the error is its own."""
+    texts = [candidate.item.metadata for candidate in found]
+    with suppress(HoldfastError):
+        read = codec.loads(f"[{','.join(texts)}]")
+        if type(read) is list and len(read) == len(texts):
+            return read
+    return [codec.loads(text) for text in texts]

@@ -12,7 +12,7 @@ from holdfast.core.errors import InvalidInput
 from holdfast.memory import validate
 from holdfast.memory.recall.question import Question, parse
 from holdfast.memory.recall.ranking import Matches, Place, Ranked, match, missing, rank
-from holdfast.memory.recall.records import DEFAULTS, Recalled, Statistics, Weights, candidate
+from holdfast.memory.recall.records import DEFAULTS, Recalled, Statistics, Weights, candidates, wordless
 from holdfast.memory.store import BaseStore
 from holdfast.memory.store_requests import Namespace, StoredCandidates, StoredHit, StoredItem, VectorRequest
 from holdfast.memory.vectors import Embedding, check_vector
@@ -21,6 +21,7 @@ MIN_CANDIDATES: Final = 48
 PER_RESULT: Final = 4
 """Candidates by words, and by vectors, for each result that is asked for."""
 _CLOSE: Final = 4
+"""Turns between two places, up to which one look-up for both is cheaper than two."""
 _OFF_LOOP: Final = 256
 """More candidates than that are ranked in a thread: the event loop has others to serve."""
 
@@ -53,16 +54,13 @@ async def recall_items(
     if not limit:
         return []
     words, hits = await search.candidates(asked, embedding)
-    by_version = {hit.item.version: hit for hit in hits}
-    matches = await _run(len(words.candidates), partial(_matched, asked, words, by_version, settings))
+    similarities = {hit.item.version: hit.score for hit in hits}
+    matches = await _run(len(words.candidates), partial(_matched, asked, words, similarities, settings))
     seen = {found.item.version for found in matches.candidates}
     beside = await search.around(missing(matches, 2 * limit))
-    others = {
-        item.version: candidate(item, similarity=_similarity(by_version.get(item.version)))
-        for item in (*beside, *(hit.item for hit in hits))
-        if item.version not in seen
-    }
-    ranked = await _run(len(seen) + len(others), partial(rank, matches, others.values(), limit=limit))
+    more = {i.version: i for i in (*beside, *(hit.item for hit in hits)) if i.version not in seen}
+    others = wordless(more.values(), similarities)
+    ranked = await _run(len(seen) + len(others), partial(rank, matches, others, limit=limit))
     return [_recalled(found) for found in ranked]
 
 
@@ -83,11 +81,9 @@ class _Search:
     ) -> tuple[StoredCandidates, list[StoredHit]]:
         store = self._store
         terms = [*asked.terms, *asked.time_terms]
-        by_words = store._text_candidates(
-            store._text_request(self._namespace, terms, self._limit, False, self._given)
-        )
+        by_words = store._text_request(self._namespace, terms, self._limit, False, self._given)
         if embedding is None:
-            return await by_words, []
+            return await store._text_candidates(by_words), []
         space = store._vector_space()
         nearest = VectorRequest(
             namespace=self._namespace,
@@ -98,19 +94,18 @@ class _Search:
             threshold=None,
             now_us=store._clock.now_us(),
         )
-        words, hits = await asyncio.gather(by_words, store._nearest(nearest))
+        words, hits = await asyncio.gather(store._text_candidates(by_words), store._nearest(nearest))
         return words, hits
 
     async def around(self, places: Sequence[Place]) -> list[StoredItem]:
         """The items at these places that pass the filter."""
         if not places or not self._store.capabilities.metadata_filter:
             return []
-        found = await asyncio.gather(
-            *[
-                self._store._neighbours(self._namespace, group, (first + last) // 2, (last - first + 1) // 2)
-                for group, first, last in _runs(places)
-            ]
-        )
+        look_ups = [
+            self._store._neighbours(self._namespace, group, (first + last) // 2, (last - first + 1) // 2)
+            for group, first, last in _runs(places)
+        ]
+        found = await asyncio.gather(*look_ups) if len(look_ups) > 1 else [await look_ups[0]]
         items = {item.version: item for items in found for item in items}
         return [item for item in items.values() if self._passes(item)]
 
@@ -122,14 +117,10 @@ class _Search:
 
 
 def _matched(
-    asked: Question, words: StoredCandidates, hits: Mapping[int, StoredHit], weights: Weights
+    asked: Question, words: StoredCandidates, similarities: Mapping[int, float], weights: Weights
 ) -> Matches:
-    found = [
-        candidate(c.item, c.frequencies, c.length, similarity=_similarity(hits.get(c.item.version)))
-        for c in words.candidates
-    ]
     numbers = Statistics(words.document_frequencies, words.documents, words.average_length)
-    return match(asked, found, numbers, weights=weights)
+    return match(asked, candidates(words.candidates, similarities), numbers, weights=weights)
 
 
 async def _run(size: int, work: "partial[_T]") -> "_T":
@@ -146,10 +137,6 @@ def _runs(places: Sequence[Place]) -> list[tuple[str, int, int]]:
         else:
             runs.append((group, ordinal, ordinal))
     return runs
-
-
-def _similarity(hit: StoredHit | None) -> float | None:
-    return None if hit is None else hit.score
 
 
 def _recalled(found: Ranked) -> Recalled:
