@@ -252,6 +252,26 @@ async def test_an_answer_that_was_cut_says_so() -> None:
     assert (result.stop_reason, result.message) == ("length", "It all began")
 
 
+async def test_a_prompt_that_could_not_be_answered_in_time_is_not_followed_by_another() -> None:
+    async def never(messages: Any, tools: Any = None) -> str:
+        await asyncio.Event().wait()
+        return "?"
+
+    checkpointer = MemoryCheckpointer()
+    agent = Agent(model=FunctionModel(never), time_budget=0.05, checkpointer=checkpointer)
+    for prompt in ("one", "two"):
+        result = await asyncio.wait_for(agent.run(prompt, thread_id="t"), 30)
+        assert result.stop_reason == "time_budget"
+    assert roles(await checkpointer.load("t")) == ["user"]
+
+
+async def test_calls_of_an_answer_that_was_withheld_are_not_run() -> None:
+    withheld = ModelResponse(calls(("add", {"a": 1, "b": 1}), text="..."), finish_reason="content_filter")
+    result = await Agent(model=ScriptedModel([withheld]), tools=[add]).run("go")
+    assert (result.stop_reason, result.metrics.tool_calls) == ("content_filter", 0)
+    assert_well_formed(result.state.messages)
+
+
 # ── checkpoints ───────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -183,16 +183,19 @@ async def test_resuming_a_thread_at_rest_that_no_agent_wrote_gives_its_last_answ
 async def test_a_new_turn_has_its_own_time_however_long_the_unfinished_one_before_it_took() -> None:
     checkpointer = MemoryCheckpointer()
     await checkpointer.save(AgentState(messages=(Message.user("old"),)), "t")
+    agent = Agent(model=ScriptedModel(["late", "fine"]), checkpointer=checkpointer, time_budget=60)
+    budgets: list[Any] = []
+    make = agent._limits
 
-    async def answer(messages: Sequence[Message], tools: Any = None, **options: Any) -> str:
-        if len(model.calls) == 1:
-            await asyncio.Event().wait()
-        return "fine"
+    def counted() -> Any:
+        budgets.append(make())
+        return budgets[-1]
 
-    model = FunctionModel(answer)
-    agent = Agent(model=model, checkpointer=checkpointer, time_budget=0.2)
+    agent._limits = counted  # type: ignore[method-assign]  # to count them
     result = await agent.run("new", thread_id="t")
     assert (result.stop_reason, result.message) == ("complete", "fine")
+    assert len(budgets) == 2
+    assert budgets[0] is not budgets[1]
 
 
 # ── what a model may do ───────────────────────────────────────────────────────────────────────────────

@@ -211,7 +211,7 @@ def test_forgetting_a_session_takes_what_was_learned_there_and_leaves_the_rest(
             await memory.facts.add(Fact("user", "likes", "Oslo"), user_id="alice", source=last.id)
             receipt = await memory.forget(user_id="alice", session_id="may")
             assert receipt.complete
-            assert receipt.removed == {"episodes": 2, "facts": 1}
+            assert receipt.removed == {"episodes": 2, "facts": 1, "sessions": 1}
             assert [fact.object for fact in await memory.facts.query(user_id="alice")] == ["Oslo"]
             assert [e.id for e in await memory.recall("puppy flight breed", user_id="alice")] == [last.id]
 

@@ -6,6 +6,7 @@ from holdfast.agent.context import get_run_context
 from holdfast.memory.agent_memory import AgentMemory
 from holdfast.memory.episodes import Episode
 from holdfast.memory.extract.gate import has_secret
+from holdfast.memory.fence import unfenced
 from holdfast.tools import Tool, tool
 
 __all__ = ["memory_tools"]
@@ -23,13 +24,16 @@ def memory_tools(memory: AgentMemory) -> "list[Tool[..., Any]]":
         Args:
             note: One sentence that makes sense by itself.
         """
+        (note,) = unfenced([note])
+        if not note.strip():
+            return "Not kept: there is nothing new in it."
         if has_secret(note):
             return "Not kept: it seems to hold a password, a key or a card number."
         context = get_run_context()
         kept = Episode(
             text=note,
             speaker=SPEAKER,
-            session_id=f"notes of {context.thread_id}"[:255],
+            session_id=context.thread_id or "notes",
             id=context.idempotency_key,
         )
         await memory.remember_all([kept], user_id=context.user_id, learn=memory.facts is not None)

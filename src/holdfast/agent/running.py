@@ -174,6 +174,8 @@ async def _attempt(session: Session, request: Request) -> None:
         asked = _is_asked(session, prompt)
         if prompt is None or asked or not _waits(state):
             await _continue(session, request)
+            if unfinished(session.state) and not _waits(session.state):
+                return  # its time ran out, and it has no answer yet: the next prompt has to wait
             prompt = None if asked else prompt
         if prompt is not None:
             session.limits = request.limits()  # the next turn has its own

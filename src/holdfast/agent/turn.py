@@ -58,7 +58,10 @@ async def take_turn(session: Session) -> None:
 
 def _take_in(session: Session, response: ModelResponse) -> tuple[ToolCall, ...]:
     """Make the model's answer part of the state; returns the calls in it."""
-    message = _with_distinct_ids(response.message, session.state.messages[session.turn.messages :])
+    said = response.message
+    if response.finish_reason == "content_filter" and said.tool_calls:  # what was withheld is not done either
+        said = said.model_copy(update={"tool_calls": ()})
+    message = _with_distinct_ids(said, session.state.messages[session.turn.messages :])
     state = session.state.with_message(message).with_iteration()
     usage = response.usage
     session.state = state.with_tokens(prompt=usage.prompt_tokens, completion=usage.completion_tokens)

@@ -9,6 +9,7 @@ from holdfast.core.messages import Message, Role
 from holdfast.memory.agent_memory import AgentMemory
 from holdfast.memory.episodes import Episode
 from holdfast.memory.facts import Fact
+from holdfast.memory.fence import unfenced
 from holdfast.memory.learning import Learner
 from holdfast.memory.manager import BaseMemoryManager
 
@@ -69,7 +70,8 @@ class UserMemory:
 
     async def learn(self, turn: Sequence[Message], thread_id: str, checkpoint: str | None) -> list[str]:
         asked = [m.content for m in turn if m.role is Role.USER and m.content and m.content.strip()]
-        answered = [m.content for m in turn if m.role is Role.ASSISTANT and m.content and m.content.strip()]
+        answered = [m.content for m in turn if m.role is Role.ASSISTANT and m.content]
+        answered = [text for text in unfenced(answered) if text.strip()]
 
         def episode(text: str, speaker: str) -> Episode:
             return Episode(text=text, speaker=speaker, session_id=thread_id, checkpoint=checkpoint)

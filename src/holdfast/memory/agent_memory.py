@@ -214,6 +214,8 @@ class AgentMemory:
         if self.facts is not None and ids:
             await self.facts.forget_sources(ids, user_id=user_id)
         await self._episodes.remove(ids, user_id)
+        if which.session_id is not None and which.before is None:
+            await self._episodes.remove_session(which.session_id, user_id)
 
     async def _forget_threads(self, user_id: str | None, session_id: str | None) -> int:
         assert self._checkpointer is not None
@@ -242,7 +244,8 @@ class AgentMemory:
                 others.append((kind, item))
         for kind, item in others:
             sources = item.metadata.get("sources", ())
-            if which.everything or (kind == "facts" and not ids.isdisjoint(sources)):
+            ended = kind == "sessions" and item.key == which.session_id and which.before is None
+            if which.everything or ended or (kind == "facts" and not ids.isdisjoint(sources)):
                 counts[kind] += 1
         return counts
 

@@ -144,6 +144,10 @@ class Episodes:
         for name in ids:
             await self._store.delete(self.at(user_id), name)
 
+    async def remove_session(self, session_id: str, user_id: str | None) -> None:
+        """Forget how long a session was."""
+        await self._store.delete(self._sessions(user_id), session_id)
+
     async def put_back(
         self, namespace: tuple[str, ...], key: str, value: Any, metadata: dict[str, Any]
     ) -> None:

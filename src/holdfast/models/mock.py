@@ -15,6 +15,9 @@ __all__ = ["MockModel", "in_words"]
 
 DEFAULT_MODEL: Final = "mock"
 
+# What an agent recalled stands before the prompt, between marks (see holdfast.memory.fence, which is above this layer).
+_RECALLED: Final = re.compile(r"<remembered>\n.*\n(?P<lines>(?:- .*\n)*)</remembered>\s*")
+
 
 class MockModel:
     """A stand-in for a language model: it needs no network, no key and no package.
@@ -72,6 +75,10 @@ def _reply(
     turn = messages[asked + 1 :] if asked is not None else messages
     earlier = messages[:asked] if asked is not None else []
     prompt = (messages[asked].content or "") if asked is not None else ""
+    if recalled := _RECALLED.match(prompt):  # it tells something and asks for nothing
+        prompt = prompt[recalled.end() :]
+        told = "\n".join(line.removeprefix("- ") for line in recalled["lines"].splitlines())
+        earlier = [Message.system(told), *earlier]
     system = "\n".join(one.content or "" for one in messages if one.role is Role.SYSTEM)
     results = [one for one in turn if one.role is Role.TOOL]
 

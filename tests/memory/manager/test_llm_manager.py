@@ -170,6 +170,21 @@ def test_small_talk_questions_and_what_was_recalled_are_not_learned(text: str) -
     assert asyncio.run(manager.extract([Message.user(text)])) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("I live in Porto now.", ["The user lives in Porto."]),
+        ("Remind me which region I prefer for inference, and what I work on.", []),
+        ("Note that for next time.", []),
+        ("I prefer us-chicago-1 for inference.", ["The user prefers us-chicago-1."]),
+        ("My favourite colour is green.", ["The user's favourite colour is green."]),
+    ],
+)
+def test_the_rules_take_what_is_said_and_no_more(text: str, found: list[str]) -> None:
+    manager = LLMMemoryManager(InMemoryStore())
+    assert [memory.content for memory in asyncio.run(manager.extract([Message.user(text)]))] == found
+
+
 def test_what_the_assistant_says_is_not_taken_for_the_users_words() -> None:
     manager = LLMMemoryManager(InMemoryStore())
     assert (

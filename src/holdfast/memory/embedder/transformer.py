@@ -7,7 +7,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final
 
-from holdfast.core.errors import MissingExtra, ModelError
+from holdfast.core.errors import InvalidInput, ModelError
 from holdfast.memory import validate
 from holdfast.memory.embedder.texts import Vector, check_max_bytes, check_number, embed_in_batches
 
@@ -42,7 +42,9 @@ class SentenceTransformerEmbedder:
     ) -> None:
         self._name = validate.identifier(model, "model")
         if find_spec("sentence_transformers") is None:
-            raise MissingExtra("SentenceTransformerEmbedder", "sentence-transformers")
+            raise InvalidInput(  # no extra of ours: it brings a framework of gigabytes, which is yours to choose
+                "SentenceTransformerEmbedder needs a package: pip install sentence-transformers"
+            )
         known = _DIMENSIONS.get(model.removeprefix(_PREFIX))
         self._dimension = known if dimension is None else check_number(dimension, "dimension")
         self._max_bytes = check_max_bytes(max_bytes)

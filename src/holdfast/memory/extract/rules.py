@@ -62,6 +62,14 @@ _RULES: Final = tuple(
         ),
     )
 )
+_TRAILING: Final = re.compile(
+    r"\s+(?:now|nowadays|currently|today|again|too|as\s+well|anymore|these\s+days|at\s+the\s+moment)$",
+    re.IGNORECASE,
+)
+# What a clause goes on with when its object stands before it ("which region I prefer for inference").
+_NO_VALUE: Final = re.compile(
+    r"(?:for|to|in|on|at|with|of|from|by|and|or|that|which|it|this|them|most|best|least)\b", re.IGNORECASE
+)
 _SENTENCE: Final = re.compile(r"[^.!?\n]+[.!?]*|\n")
 
 
@@ -74,10 +82,10 @@ def statements(text: str) -> list[Statement]:
             continue
         for predicate, single, words, pattern in _RULES:
             for match in pattern.finditer(sentence):
-                value = match["value"].strip().rstrip(".!?,;: ")
+                value = _TRAILING.sub("", match["value"].strip().rstrip(".!?,;: "))
                 thing = match.groupdict().get("thing")
                 name = predicate if thing is None else f"{predicate}_{'_'.join(thing.lower().split())}"
-                if value:
+                if value and not _NO_VALUE.match(value):
                     said = words.format(value, thing=thing)
                     found.setdefault((name, value.casefold()), Statement(name, value, said, single))
     return list(found.values())

@@ -64,11 +64,24 @@ _FORMS: Final = tuple(
         ("unit", rf"(?P<which>last|this|past|previous) {_UNIT}\b"),
     )
 )
-# What every form has one of. Most questions have none, and are done with.
-_ANY_TIME: Final = re.compile(
-    rf"\d|\b(?:ago|back|earlier|{'|'.join(_MONTHS)}|{'|'.join(_SEASONS)})\b|day|week|month|year|night|morning|evening",
-    re.IGNORECASE,
+# Every form has a digit or one of these words. Most questions have neither, and are done with.
+_TIME_WORDS: Final = frozenset(
+    (
+        *_MONTHS,
+        *_WEEKDAYS,
+        *_SEASONS,
+        *_UNITS,
+        *[f"{unit}s" for unit in _UNITS],
+        "yesterday",
+        "today",
+        "tonight",
+        "morning",
+        "night",
+        "evening",
+        "weekend",
+    )
 )
+_WORD: Final = re.compile(r"[a-z]+")
 _MAX_DAY_WORDS: Final = 10
 _MAX_MONTH_WORDS: Final = 4
 
@@ -100,7 +113,8 @@ _YEARS_BACK: Final = 4
 
 def spans(text: str, now: datetime) -> list[Span]:
     """The times that a text names, in the order of the text; those that no calendar has are left out."""
-    if not _ANY_TIME.search(text):
+    lower = text.lower()
+    if _TIME_WORDS.isdisjoint(_WORD.findall(lower)) and not any(map(str.isdigit, lower)):
         return []
     found: list[tuple[int, Span]] = []
     today = now.astimezone(UTC).date() if now.tzinfo else now.date()
