@@ -79,6 +79,17 @@ def test_what_was_said_is_recalled_by_a_question_and_says_why(kind: str, tmp_pat
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_day_alone_finds_what_was_said_on_it(kind: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with opened(kind, tmp_path) as memory:
+            await some_episodes(memory, "alice")
+            found = await memory.recall("What happened on 20 May 2026?", 1, user_id="alice")
+            assert [episode.session_id for episode in found] == ["june"]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_session_is_read_in_its_order_the_last_ones_of_it(kind: str, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with opened(kind, tmp_path) as memory:

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.core.errors import Corrupt, InvalidInput, SchemaMismatch
 from holdfast.memory.backends.memory_store import InMemoryStore
-from holdfast.memory.backends.sql import items_words
+from holdfast.memory.backends.sql import items_matches, items_words
 from holdfast.memory.backends.sql.items_schema import ItemTables, items_schema
 from holdfast.memory.backends.sql.plan import Plan, Statement
 from holdfast.memory.backends.sqlite import SQLITE
@@ -350,3 +350,24 @@ def test_a_damaged_item_is_named_and_the_others_are_read(tmp_path: Path) -> None
         assert store.list_keys(NS) == ["bad", "good"]
         store.put(NS, "bad", {"text": "mended"})
         assert sorted(keys(store.search(NS, filter={"value.text": {"$exists": True}}))) == ["bad", "good"]
+
+
+def test_a_large_namespace_is_ranked_as_a_small_one_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["tea", "rare", "common", "green", "blue", "house"]
+    with SQLiteSyncStore(tmp_path / "words.db") as store:
+        for number in range(60):
+            text = " ".join(word for place, word in enumerate(words) if number % (place + 2) == 0)
+            store.put(("n",), f"k{number}", {"text": f"{text} common item {number}"})
+        store.put(("n",), "one", {"text": "a rare unicorn in a green house"})
+        queries = (["tea"], ["unicorn", "common"], ["green", "hous", "common"], ["common"], ["nothing"])
+
+        def answers() -> list[list[tuple[str, dict[str, int], int]]]:
+            found = [store.text_candidates(("n",), terms, 5).candidates for terms in queries]
+            return [[(c.item.key, dict(c.frequencies), c.length) for c in each] for each in found]
+
+        small = answers()
+        monkeypatch.setattr(items_matches, "_LARGE", 0)
+        assert [sorted(each) for each in answers()] == [sorted(each) for each in small]
+        assert small[1][0][0] == "one"

@@ -14,7 +14,7 @@ from holdfast.core.ids import new_id
 from holdfast.core.model import FrozenMap, FrozenModel, UtcDatetime
 from holdfast.memory import validate
 from holdfast.memory.buckets import bucket_of
-from holdfast.memory.recall import Recalled, recall_items
+from holdfast.memory.recall import Recalled, recall_items, time_words
 from holdfast.memory.records import StoreItem
 from holdfast.memory.store import BaseStore
 
@@ -162,11 +162,13 @@ class Episodes:
         self, episode: Episode, user_id: str | None, vector: list[float] | None, to_learn: bool
     ) -> None:
         assert episode.occurred_at is not None
-        value = {"text": episode.text, "metadata": thaw(dict(episode.metadata))}
+        at = to_us(episode.occurred_at)
+        # Its date in words, so that a question about a day or a month finds it.
+        value = {"text": episode.text, "when": time_words(at), "metadata": thaw(dict(episode.metadata))}
         metadata: dict[str, Any] = {
             "group": episode.session_id,
             "ordinal": episode.ordinal,
-            "at": to_us(episode.occurred_at),
+            "at": at,
         }
         if episode.speaker is not None:
             metadata["speaker"] = episode.speaker

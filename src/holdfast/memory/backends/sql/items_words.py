@@ -1,4 +1,4 @@
-"""The words of a store: postings of our analyser's terms, and the ranking by BM25 over them.
+"""The words of a store: postings of our analyser's terms, and the candidates of a search over them.
 
 All numbers are those of the namespaces looked through, and exact: no tenant's ranking tells about another's words.
 """
@@ -11,11 +11,10 @@ from typing import NamedTuple
 from holdfast.core import codec
 from holdfast.core.errors import HoldfastError
 from holdfast.memory.backends.sql import text_index
+from holdfast.memory.backends.sql.items_matches import Numbers, matches
 from holdfast.memory.backends.sql.items_rows import LIVE, best_items, in_namespace, lists
 from holdfast.memory.backends.sql.items_schema import ANALYSER_MARK, ItemTables
 from holdfast.memory.backends.sql.plan import Plan, Statement, change, fetch, many, rows
-from holdfast.memory.encoding import encode_id
-from holdfast.memory.ranking import bm25
 from holdfast.memory.store_requests import StoredCandidate, StoredCandidates, TextRequest
 from holdfast.memory.text import analyse, value_text
 
@@ -123,14 +122,6 @@ def rebuild(t: ItemTables) -> Plan[None]:
 # ── searching ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Found(NamedTuple):
-    """An item with some of the terms: how often each, by its place in the query."""
-
-    length: int
-    version: int
-    counts: dict[int, int]
-
-
 def candidates(t: ItemTables, request: TextRequest) -> Plan[StoredCandidates | None]:
     """The best by BM25, with the statistics. ``None``: the index must be rebuilt before it can answer."""
     condition, bounds = in_namespace(request.namespace, request.prefix)
@@ -146,50 +137,13 @@ def candidates(t: ItemTables, request: TextRequest) -> Plan[StoredCandidates | N
         return StoredCandidates([], dict.fromkeys(request.terms, 0), documents, average)
     if mark != this_analyser():
         return None
-    found = yield from _matches(t, request)
-    frequencies = dict.fromkeys(request.terms, 0)
-    for entry in found.values():
-        for place in entry.counts:
-            frequencies[request.terms[place]] += 1
-    counted = {
-        number: {request.terms[place]: entry.counts[place] for place in sorted(entry.counts)}
-        for number, entry in found.items()
-    }
-    scores = {
-        # Terms that an item doesn't have add nothing: only its own are gone through.
-        number: bm25(
-            counts, found[number].length, {term: frequencies[term] for term in counts}, documents, average
-        )
-        for number, counts in counted.items()
-    }
-    ranking = sorted(scores, key=lambda number: (-scores[number], -found[number].version))
+    numbers = Numbers(documents, average)
+    found = yield from matches(t, request, numbers)
+    ranking = found.best_first(request, numbers)
     items = yield from best_items(t, ranking, request.limit, request.filter, request.now_us)
-    best = [StoredCandidate(item, counted[number], found[number].length) for number, item in items.items()]
-    return StoredCandidates(best, frequencies, documents, average)
-
-
-def _matches(t: ItemTables, request: TextRequest) -> Plan[dict[int, _Found]]:
-    condition, bounds = in_namespace(request.namespace, request.prefix)
-    one = "IN" if request.prefix else "="
-    places = {encode_id(term): place for place, term in enumerate(request.terms)}
-    results = yield [
-        rows(
-            f"SELECT p.term, p.item_id, p.tf, i.length, i.version FROM {t.postings} p"
-            f" JOIN {t.items} i ON i.id = p.item_id"
-            f" WHERE p.ns_id {one} (SELECT ns_id FROM {t.namespaces} WHERE {condition})"
-            f" AND p.term IN {marks} AND {LIVE}",
-            *(*bounds, *terms, request.now_us),
-        )
-        for marks, terms in lists(list(places))
-    ]
-    found: dict[int, _Found] = {}
-    for result in results:
-        for term, number, count, length, version in result:
-            entry = found.get(number)
-            if entry is None:
-                entry = found[number] = _Found(length, version, {})
-            entry.counts[places[term]] = count
-    return found
+    counts = found.occurrences(items)
+    best = [StoredCandidate(item, *counts[number]) for number, item in items.items()]
+    return StoredCandidates(best, found.frequencies, documents, average)
 
 
 # ── terms as text ─────────────────────────────────────────────────────────────────────────────────────
