@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import Agent, get_run_context, tool
 from holdfast.agent import SummarizingConversation, ToolStartEvent
-from holdfast.core.errors import InvalidInput
+from holdfast.core.errors import Closed, InvalidInput
 from holdfast.core.messages import Message, Role, ToolCall
 from holdfast.core.state import AgentState
 from holdfast.memory.backends import MemoryCheckpointer
@@ -368,3 +368,45 @@ async def test_each_result_moves_the_confidence_once_also_where_results_are_save
     result = await Agent(model=model, tools=[look], checkpointer=checkpointer, reflexion=True).resume("t")
     assert result.message == "done"
     assert len(result.state.confidence_history) == len(result.state.tool_executions) == 2
+
+
+# ── one event at a time, and the end ──────────────────────────────────────────────────────────────────
+
+
+async def test_events_can_be_asked_for_one_by_one() -> None:
+    agent = Agent(model=ScriptedModel(["hi", "hi"]), checkpointer=MemoryCheckpointer())
+    run = agent.run("go", thread_id="t")
+    assert (await anext(run)).type == "checkpoint"
+    assert [event.type async for event in run][-1] == "terminate"
+    left = agent.run("go", thread_id="u")
+    await anext(left)
+    await left.aclose()
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_a_memory_that_fails_to_drain_does_not_keep_the_agents_database_open() -> None:
+    class Failing(LLMMemoryManager):
+        async def drain(self) -> None:
+            raise RuntimeError("down")
+
+    agent = Agent(
+        model=ScriptedModel(["x"]), memory_manager=Failing(InMemoryStore()), checkpointer="sqlite::memory:"
+    )
+    with pytest.raises(RuntimeError):
+        await agent.aclose()
+    with pytest.raises(Closed):
+        await agent.get_state("t")
+
+
+def test_a_configuration_that_is_a_dict_and_tools_that_are_one_tool_are_refused_with_the_fix() -> None:
+    @tool
+    def look() -> str:
+        """Look."""
+        return ""
+
+    wrong: Any = {"model": "mock:"}
+    with pytest.raises(InvalidInput, match=r"config must be an AgentConfig, got dict"):
+        Agent(config=wrong)
+    wrong = look
+    with pytest.raises(InvalidInput, match=r"tools: give a list of functions or tools.*\(Tool\)"):
+        Agent(model="mock:", tools=wrong)

@@ -6,6 +6,7 @@ import os
 import pty
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,18 @@ from holdfast.cli.commands import app
 from holdfast.core.messages import Message, ToolCall, ToolResult
 from holdfast.core.state import AgentState
 from holdfast.memory.backends.sqlite import SQLiteCheckpointer
+from holdfast.models import registry
 from holdfast.testing.clock import FrozenClock
 
 COMMAND = [sys.executable, "-m", "holdfast.cli"]
+
+
+@pytest.fixture(scope="package", autouse=True)
+def providers_of_these_tests_alone() -> Iterator[None]:
+    """`tests.cli.chat_tools` registers some when a chat imports it; other tests list all that are known."""
+    yield
+    for name in [name for name in registry._registered if name.startswith("tests-")]:
+        del registry._registered[name]
 
 
 @dataclass

@@ -307,12 +307,14 @@ class Agent:
     async def aclose(self) -> None:
         """Close what the agent opened itself: a database that was given as a URL, a model that was given by name."""
         self._cache.clear()
-        await self._memories.aclose()
-        if self._owned is not None:
-            await self._owned.close()
-        close = getattr(self._kit.model, "aclose", None)  # a third party's model need not have one
-        if close is not None and not _is_given(self.config.model):
-            await close()
+        try:
+            await self._memories.aclose()
+        finally:
+            if self._owned is not None:
+                await self._owned.close()
+            close = getattr(self._kit.model, "aclose", None)  # a third party's model need not have one
+            if close is not None and not _is_given(self.config.model):
+                await close()
 
     def close(self) -> None:
         """The same as `aclose`, for code without an event loop."""

@@ -1,10 +1,10 @@
 """Everything that an agent can be told, checked before anything is done."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypedDict
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from holdfast.core.errors import InvalidInput
 
@@ -89,6 +89,13 @@ class AgentConfig(BaseModel):
             return data
         return {key: value for key, value in data.items() if value is not None}
 
+    @field_validator("tools", mode="before")
+    @classmethod
+    def _are_many(cls, tools: Any) -> Any:
+        if isinstance(tools, str) or not isinstance(tools, Iterable):
+            raise InvalidInput("give a list of functions or tools, also for one")
+        return tools
+
     @model_validator(mode="after")
     def _one_prompt(self) -> Self:
         if self.instructions is not None and self.system_prompt is not None:
@@ -105,6 +112,8 @@ class AgentConfig(BaseModel):
 
 def configure(base: AgentConfig | None, changes: Mapping[str, Any]) -> AgentConfig:
     """The configuration with these changes, or `InvalidInput` that names what is wrong with them."""
+    if base is not None and not isinstance(base, AgentConfig):
+        raise InvalidInput(f"config must be an AgentConfig, got {type(base).__name__}: pass AgentConfig(...)")
     known = AgentConfig.model_fields.keys()
     for name in changes:
         if name not in known:

@@ -79,16 +79,25 @@ class Run:
         self._started = False
         # Not the generator itself: only the loop over it holds it, so that leaving the loop ends it at once.
         self._events: ReferenceType[AsyncGenerator[Event, None]] | None = None
+        self._one_by_one: AsyncGenerator[Event, None] | None = None
         self._task: asyncio.Task[Any] | None = None
         self._channel: Channel | None = None
         self.result: AgentResult | None = None
         """The result, once the run has ended."""
 
     def __aiter__(self) -> AsyncGenerator[Event, None]:
+        if self._one_by_one is not None:  # a loop over the events that ``anext`` has left
+            return self._one_by_one
         self._start()
         events = iterate(self._tell)
         self._events = ref(events)
         return events
+
+    async def __anext__(self) -> Event:
+        """The next event, for who asks for one at a time. Ends by `aclose`, not by forgetting the run."""
+        if self._one_by_one is None:
+            self._one_by_one = aiter(self)
+        return await anext(self._one_by_one)
 
     def __await__(self) -> Generator[Any, None, AgentResult]:
         self._start()
