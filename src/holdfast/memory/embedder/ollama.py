@@ -1,11 +1,12 @@
 """Vectors of the models that an Ollama server runs, over the vendor's SDK."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from holdfast.core.errors import MissingExtra
-from holdfast.memory.embedder.texts import Vector, check_max_bytes, embed_in_batches, pick_dimension
+from holdfast.memory.embedder.service import ServiceEmbedder
+from holdfast.memory.embedder.texts import Vector
 from holdfast.models.ollama import OllamaModel
 
 __all__ = ["DEFAULT_MODEL", "OllamaEmbedder"]
@@ -28,7 +29,7 @@ _MAX_BYTES: Final = 1_500
 _MAX_ITEMS: Final = 64
 
 
-class OllamaEmbedder:
+class OllamaEmbedder(ServiceEmbedder):
     """Vectors of an embedding model on an Ollama server, by its name there: ``nomic-embed-text``.
 
     The server is at `base_url` or ``OLLAMA_HOST``, by default on this machine. `dimension` is needed for models
@@ -38,7 +39,9 @@ class OllamaEmbedder:
     request (``keep_alive``, ``options``).
     """
 
-    metric = "COSINE"
+    provider = "ollama"
+    known = _DIMENSIONS
+    max_items = _MAX_ITEMS
 
     def __init__(
         self,
@@ -53,7 +56,7 @@ class OllamaEmbedder:
         **options: Any,
     ) -> None:
         try:
-            self._service = _Service(
+            service = _Service(
                 model,
                 api_key=api_key,
                 base_url=base_url,
@@ -63,29 +66,7 @@ class OllamaEmbedder:
             )
         except MissingExtra:
             raise MissingExtra("OllamaEmbedder", "ollama") from None
-        plain = model.removesuffix(":latest")
-        self.dimension = pick_dimension(plain, dimension, _DIMENSIONS)
-        self._shortened = plain in _DIMENSIONS and self.dimension != _DIMENSIONS[plain]
-        self._max_bytes = check_max_bytes(max_bytes)
-        self.name = f"ollama:{plain}"
-
-    async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        asked = {"dimensions": self.dimension} if self._shortened else {}
-        return await embed_in_batches(
-            texts,
-            lambda batch: self._service.embed(batch, asked),
-            dimension=self.dimension,
-            max_bytes=self._max_bytes,
-            max_items=_MAX_ITEMS,
-            provider=self.name,
-        )
-
-    async def aclose(self) -> None:
-        """Close the connections of the running event loop. The embedder can still be used: it opens new ones."""
-        await self._service.aclose()
-
-    def __repr__(self) -> str:
-        return f"OllamaEmbedder({self._service.name!r})"
+        super().__init__(service, model.removesuffix(":latest"), dimension=dimension, max_bytes=max_bytes)
 
 
 class _Service(OllamaModel):

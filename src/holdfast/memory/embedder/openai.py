@@ -1,11 +1,12 @@
 """Vectors of OpenAI's models, and of every server with the same API, over the vendor's SDK."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from holdfast.core.errors import InvalidInput, MissingExtra
-from holdfast.memory.embedder.texts import Vector, check_max_bytes, embed_in_batches, pick_dimension
+from holdfast.memory.embedder.service import ServiceEmbedder
+from holdfast.memory.embedder.texts import Vector
 from holdfast.models.openai import OpenAIModel
 
 __all__ = ["DEFAULT_MODEL", "OpenAIEmbedder"]
@@ -24,7 +25,7 @@ _MAX_BYTES: Final = 8_000
 _MAX_ITEMS: Final = 128
 
 
-class OpenAIEmbedder:
+class OpenAIEmbedder(ServiceEmbedder):
     """Vectors of an embedding model of OpenAI, or of a server with the same API at `base_url` (``OPENAI_BASE_URL``).
 
     The key is `api_key` or ``OPENAI_API_KEY``; a server at a `base_url` may need none. `dimension` shortens the
@@ -33,7 +34,9 @@ class OpenAIEmbedder:
     connections, up to `max_retries` times. Other options are sent with every request.
     """
 
-    metric = "COSINE"
+    provider = "openai"
+    known = _DIMENSIONS
+    max_items = _MAX_ITEMS
 
     def __init__(
         self,
@@ -50,7 +53,7 @@ class OpenAIEmbedder:
         if not any((api_key, base_url, os.environ.get("OPENAI_API_KEY"), os.environ.get("OPENAI_BASE_URL"))):
             raise InvalidInput("OpenAIEmbedder needs a key: set OPENAI_API_KEY or pass api_key=...")
         try:
-            self._service = _Service(
+            service = _Service(
                 model,
                 api_key=api_key,
                 base_url=base_url,
@@ -60,28 +63,7 @@ class OpenAIEmbedder:
             )
         except MissingExtra:
             raise MissingExtra("OpenAIEmbedder", "openai") from None
-        self.dimension = pick_dimension(model, dimension, _DIMENSIONS)
-        self._shortened = model in _DIMENSIONS and self.dimension != _DIMENSIONS[model]
-        self._max_bytes = check_max_bytes(max_bytes)
-        self.name = f"openai:{model}"
-
-    async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        asked = {"dimensions": self.dimension} if self._shortened else {}
-        return await embed_in_batches(
-            texts,
-            lambda batch: self._service.embed(batch, asked),
-            dimension=self.dimension,
-            max_bytes=self._max_bytes,
-            max_items=_MAX_ITEMS,
-            provider=self.name,
-        )
-
-    async def aclose(self) -> None:
-        """Close the connections of the running event loop. The embedder can still be used: it opens new ones."""
-        await self._service.aclose()
-
-    def __repr__(self) -> str:
-        return f"OpenAIEmbedder({self._service.name!r})"
+        super().__init__(service, model, dimension=dimension, max_bytes=max_bytes)
 
 
 class _Service(OpenAIModel):
