@@ -23,7 +23,7 @@ class EmbeddingService(Protocol):
 
 
 class ServiceEmbedder:
-    """An embedder whose vectors a service makes. Its classes say which models they know, and how much a request holds."""
+    """An embedder whose vectors a service makes. Its classes say which models they know."""
 
     metric = "COSINE"
     provider: ClassVar[str]
