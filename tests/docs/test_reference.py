@@ -166,7 +166,7 @@ def test_the_page_names_every_table() -> None:
     tables = sqlite_tables("holdfast")
     items = ItemTables(SQLITE)
     names = [
-        *(tables.meta, tables.threads, tables.lives, tables.forks, tables.hidden, tables.checkpoints),
+        *(tables.meta, tables.threads, tables.lives, tables.ghosts, tables.hidden, tables.checkpoints),
         *(tables.entries, tables.writes, tables.words, items.meta, *items_schema(items).tables),
     ]
     assert [name for name in names if f"\n| `{name}` |" not in text] == []

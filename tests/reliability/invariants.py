@@ -77,8 +77,9 @@ class _Rows:
         self.threads = [
             _thread(row) for row in all_of("threads", "thread_id, life, head_seq, next_seq, pending, lineage")
         ]
+        self.bases = {life: (base, upto) for life, base, upto in all_of("threads", "life, base, upto")}
         self.lives = {life for (life,) in all_of("lives", "life")}
-        self.forks = all_of("forks", "base, life, upto")
+        self.ghosts = {life: (base, upto) for base, life, upto in all_of("ghosts", "base, life, upto")}
         self.hidden = set(all_of("hidden", "life, seq"))
         self.checkpoints = {
             (life, seq): text for life, seq, text in all_of("checkpoints", "life, seq, lists")
@@ -117,9 +118,7 @@ class _Rows:
     def _references(self) -> Iterator[str]:
         by_life = {thread.life: thread for thread in self.threads}
         yield from (f"life {life.hex()} has no thread" for life in self.lives - by_life.keys())
-        lineages = {(base, t.life, last) for t in self.threads for base, _, last in t.spans[:-1]}
-        for row in set(self.forks) ^ lineages:
-            yield f"fork {row} is in only one of forks and lineage"
+        yield from self._bases()
         for table, places in (("hidden", self.hidden), ("writes", self.writes)):
             for life, seq in places:
                 thread = by_life.get(life)
@@ -128,10 +127,29 @@ class _Rows:
         for life, seq in self.writes & self.hidden:
             yield f"writes {(life.hex(), seq)} are at a hidden checkpoint"
 
+    def _bases(self) -> Iterator[str]:
+        """A fork's base and its base's, and so on, are its lineage; there is no ghost without a reader."""
+        read: set[bytes] = set()
+        for thread in self.threads:
+            life = thread.life
+            edges: list[tuple[bytes, int]] = []
+            while (edge := self.bases.get(life) or self.ghosts.get(life)) is not None and edge[0] is not None:
+                edges.insert(0, edge)
+                life = edge[0]
+                read.add(life)
+            lineage = [(base, last) for base, _, last in thread.spans[:-1]]
+            if edges != lineage:
+                yield f"thread {thread.name!r} inherits {lineage}, its bases say {edges}"
+        for life in self.ghosts.keys() - read:
+            yield f"ghost {life.hex()} is read by no thread"
+        for life in self.ghosts.keys() & self.bases.keys():
+            yield f"life {life.hex()} is a ghost and has a thread"
+
     def _needless_checkpoints(self) -> Iterator[str]:
         own = {thread.life for thread in self.threads}
         for life, seq in self.checkpoints:
-            read_by_fork = any(base == life and seq <= upto for base, _, upto in self.forks)
+            edges = [*self.bases.values(), *self.ghosts.values()]
+            read_by_fork = any(base == life and seq <= upto for base, upto in edges)
             if not read_by_fork and (life not in own or (life, seq) in self.hidden):
                 yield f"checkpoint {(life.hex(), seq)} is shown by no thread and read by no fork"
 

@@ -105,7 +105,7 @@ def test_eight_processes_that_open_a_new_file_at_once_all_save(children: Childre
         assert_sound(path)
 
 
-@pytest.mark.parametrize("table", "threads lives forks hidden checkpoints entries writes words meta".split())
+@pytest.mark.parametrize("table", "threads lives ghosts hidden checkpoints entries writes words meta".split())
 def test_a_table_that_was_dropped_by_hand_is_created_again(table: str, tmp_path: Path) -> None:
     path = tmp_path / "dropped.db"
     _saved(path)

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from holdfast.core.errors import Conflict
 from holdfast.core.ids import new_key
-from holdfast.memory.backends.sql.deleting import delete_thread, hide, read_by_forks
+from holdfast.memory.backends.sql.deleting import delete_thread, hide
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.dumping import dump_thread, restore_thread
+from holdfast.memory.backends.sql.forks import read_by_forks
 from holdfast.memory.backends.sql.heads import ThreadKey
 from holdfast.memory.backends.sql.keys import SCOPE_BYTES
 from holdfast.memory.backends.sql.lineage import (
@@ -17,7 +18,7 @@ from holdfast.memory.backends.sql.lineage import (
     thread_row,
     visible,
 )
-from holdfast.memory.backends.sql.plan import Plan, change, execute, fetch, many
+from holdfast.memory.backends.sql.plan import Plan, change, execute, fetch
 from holdfast.memory.backends.sql.reading import find, find_thread
 from holdfast.memory.encoding import decode_id, encode_id
 from holdfast.memory.requests import PruneRequest, ThreadDump
@@ -47,14 +48,11 @@ def fork(
     yield from execute(
         change(
             f"INSERT INTO {t.threads} (scope, ns, thread_id, life, head_seq, next_seq, saved, created_at, updated_at,"
-            f" expires_at, pending, lineage) SELECT ?, ?, ?, ?, ?, ?, {next_number(t)}, ?, ?, ?, 1, ?"
+            f" expires_at, pending, lineage, base, upto)"
+            f" SELECT ?, ?, ?, ?, ?, ?, {next_number(t)}, ?, ?, ?, 1, ?, ?, ?"
             f" FROM {t.threads} WHERE scope = ? AND ns = ?",
             *(scope, ns, thread_id, life, checkpoint.seq, checkpoint.seq + 1, now, now, now, expires),
-            *(dump_lineage(spans), scope, ns),
-        ),
-        many(
-            f"INSERT INTO {t.forks} (base, life, upto, scope, ns, thread_id) VALUES (?, ?, ?, ?, ?, ?)",
-            [(span.life, life, span.last, *dest) for span in spans],
+            *(dump_lineage(spans), spans[-1].life, spans[-1].last, scope, ns),
         ),
         change(
             f"INSERT INTO {t.hidden} (life, seq) SELECT ?, seq FROM {t.hidden} WHERE life = ? AND seq <= ?",

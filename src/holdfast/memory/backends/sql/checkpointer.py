@@ -12,8 +12,10 @@ from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.state import LOGGED_FIELDS, decode_state
 from holdfast.memory.backends.sql import branching, deleting, dumping, finding, reading, saving, text_index
 from holdfast.memory.backends.sql.dialect import Tables
+from holdfast.memory.backends.sql.forks import count_inherited
 from holdfast.memory.backends.sql.heads import Heads, KnownHead, ThreadKey
 from holdfast.memory.backends.sql.keys import STATE_NS, decode_scope, encode_scope, scope_prefix
+from holdfast.memory.backends.sql.lineage import THREAD_COLUMNS, thread_row
 from holdfast.memory.backends.sql.plan import Engine, Plan, fetch
 from holdfast.memory.backends.sql.writes import get_writes, put_writes
 from holdfast.memory.checkpointer import BaseCheckpointer, CheckpointerCapabilities
@@ -264,14 +266,10 @@ def stats(t: Tables, scope: str, now: int) -> Plan[CheckpointerStats]:
     live = "t.scope = ? AND t.ns = ? AND (t.expires_at IS NULL OR t.expires_at > ?)"
     place = (scope, STATE_NS, now)
     hidden = f"NOT EXISTS (SELECT 1 FROM {t.hidden} h WHERE h.life = t.life AND h.seq = c.seq)"
-    inherited_from = (
-        f"JOIN {t.forks} f ON f.life = t.life JOIN {t.checkpoints} c ON c.life = f.base AND c.seq <= f.upto"
-    )
     counts: list[int] = []
     for rest in (
         f"WHERE {live}",
         f"JOIN {t.checkpoints} c ON c.life = t.life WHERE {live} AND {hidden}",
-        f"{inherited_from} WHERE {live} AND {hidden}",
         f"JOIN {t.writes} w ON w.life = t.life WHERE {live}",
     ):
         ((count,),) = yield from fetch(f"SELECT COUNT(*) FROM {t.threads} t {rest}", *place)
@@ -281,7 +279,12 @@ def stats(t: Tables, scope: str, now: int) -> Plan[CheckpointerStats]:
         f"SELECT COALESCE(SUM(size), 0), COALESCE(SUM(LENGTH(body)), 0) FROM {t.entries} WHERE life BETWEEN ? AND ?",
         *(prefix + b"\x00" * 10, prefix + b"\xff" * 10),
     )
-    threads, own, inherited, writes = counts
+    threads, own, writes = counts
+    found = yield from fetch(
+        f"SELECT t.thread_id, {THREAD_COLUMNS} FROM {t.threads} t WHERE t.base IS NOT NULL AND {live}", *place
+    )
+    forks = [thread_row((scope, STATE_NS, thread_id), columns) for thread_id, *columns in found]
+    inherited = yield from count_inherited(t, forks)
     return CheckpointerStats(threads, own + inherited, int(entries), writes, int(size))
 
 

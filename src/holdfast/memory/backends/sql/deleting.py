@@ -1,13 +1,15 @@
 """Delete: a thread, a checkpoint, what retention says, a scope. What a fork still reads stays.
 
 Nothing counts references. What may go is asked for: a life's checkpoints are needed while its thread shows them or
-up to the highest sequence that a fork reads; its entries, while one of its remaining checkpoints has them.
+up to the highest sequence that a fork reads; its entries, while one of its remaining checkpoints has them. A life is
+read by the threads and ghosts that name it as their base; what those read of earlier lives is the base's affair.
 """
 
 from collections.abc import Iterable
 
 from holdfast.memory.backends.sql.dialect import Tables
-from holdfast.memory.backends.sql.lineage import ThreadRow, visible
+from holdfast.memory.backends.sql.forks import read_by_forks
+from holdfast.memory.backends.sql.lineage import ThreadRow, load_lineage, visible
 from holdfast.memory.backends.sql.plan import Plan, change, execute, fetch, fetch_one, many
 from holdfast.memory.backends.sql.text_index import remove_entries
 from holdfast.memory.log import load_lists
@@ -24,18 +26,23 @@ def delete_thread(t: Tables, thread: ThreadRow) -> Plan[None]:
         change(f"DELETE FROM {t.lives} WHERE life = ?", life),
         change(f"DELETE FROM {t.hidden} WHERE life = ?", life),
         change(f"DELETE FROM {t.writes} WHERE life = ?", life),
-        *(
-            change(f"DELETE FROM {t.forks} WHERE base = ? AND life = ?", s.life, life)
-            for s in thread.inherited
-        ),
     )
-    yield from _trim_dead_life(t, life)
-    for span in thread.inherited:
+    if (yield from _trim_dead_life(t, life)):
+        if thread.inherited:
+            base = thread.inherited[-1]
+            ghost = change(
+                f"INSERT INTO {t.ghosts} (base, life, upto) VALUES (?, ?, ?)", base.life, life, base.last
+            )
+            yield from execute(ghost)
+        return
+    for span in reversed(thread.inherited):
         alive = yield from fetch_one(f"SELECT 1 FROM {t.lives} WHERE life = ?", span.life)
-        if alive is None:
-            yield from _trim_dead_life(t, span.life)
-        else:
+        if alive is not None:
             yield from _remove_hidden(t, span.life)
+            return
+        if (yield from _trim_dead_life(t, span.life)):
+            return
+        yield from execute(change(f"DELETE FROM {t.ghosts} WHERE life = ?", span.life))
 
 
 def delete_checkpoint(t: Tables, thread: ThreadRow, seq: int) -> Plan[None]:
@@ -73,12 +80,6 @@ def hide(t: Tables, thread: ThreadRow, sequences: Iterable[int]) -> Plan[None]:
         yield from collect_entries(t, thread.life)
 
 
-def read_by_forks(t: Tables, life: bytes) -> Plan[int]:
-    """The highest sequence of this life that a fork reads; 0 if there is none."""
-    ((highest,),) = yield from fetch(f"SELECT MAX(upto) FROM {t.forks} WHERE base = ?", life)
-    return 0 if highest is None else int(highest)
-
-
 def collect_entries(t: Tables, life: bytes) -> Plan[None]:
     """Remove the life's entries that none of its remaining checkpoints has."""
     needed: dict[int, int] = {}
@@ -95,14 +96,15 @@ def collect_entries(t: Tables, life: bytes) -> Plan[None]:
             yield from remove_entries(t, "life = ? AND log = ? AND pos >= ?", place)
 
 
-def _trim_dead_life(t: Tables, life: bytes) -> Plan[None]:
-    """After its thread is gone: keep only what forks read."""
+def _trim_dead_life(t: Tables, life: bytes) -> Plan[bool]:
+    """After its thread is gone: keep only what forks read. Whether there is any."""
     pinned = yield from read_by_forks(t, life)
     yield from execute(change(f"DELETE FROM {t.checkpoints} WHERE life = ? AND seq > ?", life, pinned))
     if pinned:
         yield from collect_entries(t, life)
-        return
+        return True
     yield from remove_entries(t, "life = ?", (life,))
+    return False
 
 
 def _remove_hidden(t: Tables, life: bytes) -> Plan[None]:
@@ -124,9 +126,8 @@ def _remove_hidden(t: Tables, life: bytes) -> Plan[None]:
 
 def delete_scope(t: Tables, scope: str, ns: str) -> Plan[int]:
     """Remove every thread of a scope. Sharing never crosses scopes, so nothing has to be kept."""
-    lives = yield from fetch(f"SELECT life FROM {t.threads} WHERE scope = ? AND ns = ?", scope, ns)
-    bases = yield from fetch(f"SELECT DISTINCT base FROM {t.forks} WHERE scope = ? AND ns = ?", scope, ns)
-    keys = [(life,) for (life,) in {*lives, *bases}]
+    lives = yield from fetch(f"SELECT life, lineage FROM {t.threads} WHERE scope = ? AND ns = ?", scope, ns)
+    keys = [(each,) for each in {span.life for life, text in lives for span in load_lineage(text, life)}]
     for key in keys:
         yield from remove_entries(t, "life = ?", key)
     yield from execute(
@@ -134,7 +135,7 @@ def delete_scope(t: Tables, scope: str, ns: str) -> Plan[int]:
             many(f"DELETE FROM {table} WHERE life = ?", keys)
             for table in (t.checkpoints, t.writes, t.hidden, t.lives)
         ),
-        change(f"DELETE FROM {t.forks} WHERE scope = ? AND ns = ?", scope, ns),
+        many(f"DELETE FROM {t.ghosts} WHERE base = ?", keys),
         change(f"DELETE FROM {t.threads} WHERE scope = ? AND ns = ?", scope, ns),
     )
     return len(lives)

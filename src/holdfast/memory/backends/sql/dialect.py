@@ -69,8 +69,8 @@ class Tables:
         return f"{self.prefix}_lives"
 
     @property
-    def forks(self) -> str:
-        return f"{self.prefix}_forks"
+    def ghosts(self) -> str:
+        return f"{self.prefix}_ghosts"
 
     @property
     def hidden(self) -> str:

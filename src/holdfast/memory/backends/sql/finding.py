@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from holdfast.core.errors import Corrupt
 from holdfast.memory.backends.sql import text_index
 from holdfast.memory.backends.sql.dialect import Tables
+from holdfast.memory.backends.sql.forks import readers
 from holdfast.memory.backends.sql.heads import ThreadKey
 from holdfast.memory.backends.sql.lineage import THREAD_COLUMNS, ThreadRow, thread_row, visible
 from holdfast.memory.backends.sql.plan import Plan, fetch
@@ -213,12 +214,9 @@ def _ranked(messages: Sequence[_Match], found: text_index.Matches) -> list[tuple
 
 def _threads_with(t: Tables, match: _Match) -> Plan[list[ThreadKey]]:
     """Threads that can see the checkpoint which added the entry."""
-    found = yield from fetch(
-        f"SELECT scope, ns, thread_id FROM {t.lives} WHERE life = ?"
-        f" UNION ALL SELECT scope, ns, thread_id FROM {t.forks} WHERE base = ? AND upto >= ? ORDER BY thread_id",
-        *(match.life, match.life, match.seq),
-    )
-    return [(scope, ns, thread_id) for scope, ns, thread_id in found]
+    own = yield from fetch(f"SELECT scope, ns, thread_id FROM {t.lives} WHERE life = ?", match.life)
+    forks = yield from readers(t, match.life, match.seq)
+    return sorted([*((scope, ns, thread_id) for scope, ns, thread_id in own), *forks], key=lambda key: key[2])
 
 
 def _first_with(t: Tables, thread: ThreadRow, line: str) -> Plan[CheckpointRow | None]:

@@ -4,7 +4,7 @@
 
     threads      one row a thread: which life of the id this is, its head, what it inherits
     lives        a life's thread, from its first own checkpoint on; gone with the thread
-    forks        which lives read which earlier ones, and up to which sequence
+    ghosts       lives whose thread is gone but that forks still read, and what they themselves read
     hidden       checkpoints that a thread no longer shows although a fork still reads them
     checkpoints  one small row a checkpoint: the state without its lists, and the path of each list
     entries      the lists' elements, a line of JSON each: append-only logs, keyed by life, log and position
@@ -54,7 +54,7 @@ def checkpoint_schema(tables: Tables, text_index: Sequence[str]) -> Schema:
         tables=(
             tables.threads,
             tables.lives,
-            tables.forks,
+            tables.ghosts,
             tables.hidden,
             tables.checkpoints,
             tables.entries,
@@ -73,14 +73,14 @@ def _version_1(t: Tables) -> tuple[str, ...]:
             life {d.key} NOT NULL, head_seq {d.number} NOT NULL, next_seq {d.number} NOT NULL,
             saved {d.number} NOT NULL, created_at {d.number} NOT NULL, updated_at {d.number} NOT NULL,
             expires_at {d.number}, pending {d.number} NOT NULL, lineage {d.text} NOT NULL,
-            PRIMARY KEY (scope, ns, thread_id))""",
+            base {d.key}, upto {d.number}, PRIMARY KEY (scope, ns, thread_id))""",
         f"CREATE INDEX {t.threads}_saved ON {t.threads} (scope, ns, saved)",
+        f"CREATE INDEX {t.threads}_base ON {t.threads} (base){d.where('base IS NOT NULL')}",
         f"""CREATE TABLE {t.lives} (
             life {d.key} NOT NULL PRIMARY KEY,
             scope {d.id_text} NOT NULL, ns {d.id_text} NOT NULL, thread_id {d.id_text} NOT NULL){d.clustered}""",
-        f"""CREATE TABLE {t.forks} (
+        f"""CREATE TABLE {t.ghosts} (
             base {d.key} NOT NULL, life {d.key} NOT NULL, upto {d.number} NOT NULL,
-            scope {d.id_text} NOT NULL, ns {d.id_text} NOT NULL, thread_id {d.id_text} NOT NULL,
             PRIMARY KEY (base, life)){d.clustered}""",
         f"""CREATE TABLE {t.hidden} (
             life {d.key} NOT NULL, seq {d.number} NOT NULL, PRIMARY KEY (life, seq)){d.clustered}""",
