@@ -91,7 +91,7 @@ class ClearingTakesAllBelow(InMemoryStore):
         return await super()._clear(namespace, True, now_us)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Remembered(StoredItem):
     """Hands out the same object every time."""
 

@@ -1,6 +1,8 @@
 """What a store backend implements. Callers use :class:`BaseStore`, which builds on it."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.errors import Closed, Unsupported
@@ -9,6 +11,8 @@ from holdfast.memory.store_capabilities import StoreCapabilities
 from holdfast.memory.store_listing import PORTION, portions
 from holdfast.memory.store_requests import (
     Namespace,
+    Reader,
+    Reading,
     ScanRequest,
     StoredCandidates,
     StoredHit,
@@ -18,6 +22,11 @@ from holdfast.memory.store_requests import (
     WriteRequest,
 )
 from holdfast.memory.vectors import VectorSpace, parse_space
+
+T = TypeVar("T")
+
+_OFF_LOOP: Final = 256
+"""More candidates than that are worked on in a thread: the event loop has others to serve."""
 
 
 class StoreHooks:
@@ -89,6 +98,24 @@ class StoreHooks:
     async def _text_candidates(self, request: TextRequest) -> StoredCandidates:
         raise self._missing("text_candidates")
 
+    async def _read_candidates(self, request: TextRequest, reader: Reader[T]) -> T:
+        """Have the candidates read, and the items around them that the reader asks for; returns what it returns.
+
+        Here that is a round trip each. A backend that can do all of it in one, off the event loop, should.
+        """
+        found = await self._text_candidates(request)
+        elsewhere = len(found.candidates) > _OFF_LOOP
+        reading = reader(found)
+        asked, value = await _called(elsewhere, _advance, reading, None)
+        while asked is not None:
+            items: list[StoredItem] = []
+            if self.capabilities.metadata_filter:
+                for stretch in asked:
+                    items += await self._neighbours(request.namespace, *stretch)
+            asked, value = await _called(elsewhere, _advance, reading, items)
+        result: T = value
+        return result
+
     async def _nearest(self, request: VectorRequest) -> list[StoredHit]:
         """If the namespace has a vector space, ``request.space.check`` it."""
         raise self._missing("search_by_embedding")
@@ -110,3 +137,15 @@ class StoreHooks:
 
     def _missing(self, method: str) -> Unsupported:
         return Unsupported(f"{type(self).__name__} does not implement {method}()")
+
+
+def _advance(reading: Reading[Any], items: Any) -> tuple[Any, Any]:
+    """What it asks for, or ``None`` and what it returned."""
+    try:
+        return reading.send(items), None
+    except StopIteration as end:
+        return None, end.value
+
+
+async def _called(elsewhere: bool, work: Callable[..., T], *arguments: Any) -> T:
+    return await asyncio.to_thread(work, *arguments) if elsewhere else work(*arguments)

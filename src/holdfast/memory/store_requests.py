@@ -4,21 +4,24 @@ Values and metadata are text of the codec here: encoded once on the way in, deco
 what a caller holds is always a copy. Times are microseconds; an item has expired if ``expires_us <= now_us``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from holdfast.core import codec
 from holdfast.core.clock import from_us
-from holdfast.core.errors import Conflict, Corrupt
+from holdfast.core.errors import Conflict, Corrupt, HoldfastError
 from holdfast.memory.filters import Filter
 from holdfast.memory.records import SearchHit, StoreItem, TextCandidate, TextCandidates
 from holdfast.memory.vectors import VectorSpace
 
+T = TypeVar("T")
+
 Namespace = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+# Searches make many of these two: frozen ones would take six times as long to make. Nobody changes them.
+@dataclass(slots=True)
 class StoredItem:
     """An item as it is stored."""
 
@@ -31,19 +34,29 @@ class StoredItem:
     version: int
 
     def decode(self) -> StoreItem:
-        place = f"{self.namespace!r} {self.key!r}"
-        metadata = codec.loads(self.metadata, place=f"metadata of {place}")
+        return self.with_metadata(self._loads("metadata", self.metadata))
+
+    def with_metadata(self, metadata: Any) -> StoreItem:
+        """The item, where its metadata has been read already, by the codec and for nobody else."""
         if not isinstance(metadata, dict):
-            raise Corrupt(f"metadata of {place} is not an object", place=f"metadata of {place}")
+            place = f"metadata of {self.namespace!r} {self.key!r}"
+            raise Corrupt(f"{place} is not an object", place=place)
+        created = from_us(self.created_us)
         return StoreItem(
-            namespace=self.namespace,
-            key=self.key,
-            value=codec.loads(self.value, place=f"value of {place}"),
-            metadata=metadata,
-            created_at=from_us(self.created_us),
-            updated_at=from_us(self.updated_us),
-            version=self.version,
+            self.namespace,
+            self.key,
+            self._loads("value", self.value),
+            metadata,
+            created,
+            created if self.updated_us == self.created_us else from_us(self.updated_us),
+            self.version,
         )
+
+    def _loads(self, part: str, text: str) -> Any:
+        try:
+            return codec.loads(text)
+        except HoldfastError:  # its place is put into words only for the one that is damaged
+            return codec.loads(text, place=f"{part} of {self.namespace!r} {self.key!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +142,7 @@ class TextRequest:
     now_us: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StoredCandidate:
     item: StoredItem
     frequencies: Mapping[str, int]
@@ -153,6 +166,19 @@ class StoredCandidates:
             self.documents,
             self.average_length,
         )
+
+
+class Stretch(NamedTuple):
+    """The places of a group that are at most ``window`` away from ``ordinal``."""
+
+    group: str
+    ordinal: int
+    window: int
+
+
+Reading = Generator[Sequence[Stretch], Sequence[StoredItem], T]
+"""Arithmetic on candidates: asks for the items of more places, receives them, and returns a value. It does no I/O."""
+Reader = Callable[[StoredCandidates], Reading[T]]
 
 
 @dataclass(frozen=True, slots=True)

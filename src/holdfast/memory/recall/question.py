@@ -11,12 +11,11 @@ from holdfast.memory.text import query_terms
 MAX_TERMS: Final = 64
 """Of a longer text (a pasted log) the first so many different words are looked up."""
 
-_RECENT: Final = re.compile(
-    r"\b(?:latest|newest|most recent|recently|currently|current|these days|lately|nowadays|up to date)\b",
-    re.IGNORECASE,
-)
-_FIRST_PERSON: Final = re.compile(r"\b(?:i|i'm|i've|i'd|me|my|mine|myself)\b", re.IGNORECASE)
-_SECOND_PERSON: Final = re.compile(r"\b(?:you|your|yours|yourself)\b", re.IGNORECASE)
+_RECENT: Final = frozenset("latest newest recently currently current lately nowadays".split())
+_RECENT_PHRASES: Final = re.compile(r"\b(?:most recent|these days|up to date)\b")
+_FIRST_PERSON: Final = frozenset({"i", "me", "my", "mine", "myself"})
+_SECOND_PERSON: Final = frozenset({"you", "your", "yours", "yourself"})
+_WORD: Final = re.compile(r"\w+")
 # What the two sides of a chat with an assistant are called.
 _ASKING: Final = frozenset({"user", "human"})
 _ASKED: Final = frozenset({"assistant", "ai"})
@@ -39,12 +38,14 @@ class Question:
 
 def parse(text: str, now: datetime) -> Question:
     """Read a question. ``now`` is what "yesterday" counts from."""
-    first, second = _FIRST_PERSON.search(text) is not None, _SECOND_PERSON.search(text) is not None
+    lower = text.lower()
+    words = frozenset(_WORD.findall(lower))
+    first, second = not words.isdisjoint(_FIRST_PERSON), not words.isdisjoint(_SECOND_PERSON)
     # "What did you tell me?" names both sides, so neither.
     roles = (_ASKING if first else _ASKED) if first != second else frozenset[str]()
     return Question(
         terms=tuple(query_terms(text)[:MAX_TERMS]),
         spans=tuple(spans(text, now)),
-        recent=_RECENT.search(text) is not None,
+        recent=not words.isdisjoint(_RECENT) or _RECENT_PHRASES.search(lower) is not None,
         roles=roles,
     )

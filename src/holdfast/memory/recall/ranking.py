@@ -7,6 +7,7 @@ everything, a session that holds everything, a month in which everything happene
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from math import log
 
@@ -40,15 +41,15 @@ class Ranked:
 class Matches:
     """What the words of a question say: about each candidate, and about the places around them.
 
-    ``own`` has for each candidate, in their order, what each term gives; ``around`` for each place the sum of the most
-    that each term gives there, from the place itself or from one beside it; ``full`` is the weight of all terms that
-    are known.
+    ``own`` has for each candidate, in their order, what each term gives; ``around``, by group and ordinal, for each
+    place the sum of the most that each term gives there, from the place itself or from one beside it; ``full`` is the
+    weight of all terms that are known.
     """
 
     question: Question
     candidates: Sequence[Candidate]
     own: Sequence[Mapping[str, float]]
-    around: Mapping[Place, float]
+    around: Mapping[str, Mapping[int, float]]
     sessions: Mapping[str, float]
     full: float
     statistics: Statistics
@@ -93,12 +94,15 @@ def match(
 
 def missing(matches: Matches, best: int) -> list[Place]:
     """Places among the ``best`` that no candidate stands at: an answer may have no word of the question."""
-    weights = matches.weights
-    standing = {_place(candidate) for candidate in matches.candidates}
-    scored = [
-        (-given - weights.session * matches.sessions.get(place[0], 0.0), place)
-        for place, given in matches.around.items()
-    ]
+    weight, sessions = matches.weights.session, matches.sessions
+    standing = {(candidate.group, candidate.ordinal) for candidate in matches.candidates}
+    scored: list[tuple[float, Place]] = []
+    for group, places in matches.around.items():
+        session = weight * sessions.get(group, 0.0)
+        scored += [(-given - session, (group, ordinal)) for ordinal, given in places.items()]
+    if len(scored) > best:
+        least = sorted([score for score, _ in scored])[best - 1]
+        scored = [pair for pair in scored if pair[0] <= least]
     scored.sort()
     return [place for _, place in scored[:best] if place not in standing]
 
@@ -161,11 +165,10 @@ def _relevant(row: _Row) -> bool:
 def _own(candidate: Candidate, values: Mapping[str, float], average: float) -> dict[str, float]:
     """BM25, term by term."""
     norm = K1 * (1.0 - B + B * (candidate.length / average if average else 1.0))
-    counts = candidate.frequencies
     return {
-        term: value * counts[term] * (K1 + 1.0) / (counts[term] + norm)
-        for term, value in values.items()
-        if term in counts
+        term: values[term] * count * (K1 + 1.0) / (count + norm)
+        for term, count in candidate.frequencies.items()
+        if term in values
     }
 
 
@@ -176,25 +179,31 @@ def _leaning(context: Sequence[float], average: float) -> list[float]:
 
 def _around(
     candidates: Sequence[Candidate], own: Sequence[Mapping[str, float]], context: Sequence[float]
-) -> dict[Place, float]:
+) -> dict[str, dict[int, float]]:
     """A word counts once at a place: where it is said nearest. Turns share what they talk about."""
-    around: dict[Place, dict[str, float]] = {}
+    around: dict[str, dict[int, dict[str, float]]] = {}
     for candidate, given in zip(candidates, own, strict=True):
         group, ordinal = candidate.group, candidate.ordinal
         if not given or group is None or ordinal is None:
             continue
-        _raise_to(around, (group, ordinal), given)
+        places = around.get(group)
+        if places is None:
+            places = around[group] = {}
+        _raise_to(places, ordinal, given)
         for step, weight in enumerate(context, start=1):
             less = {term: value * weight for term, value in given.items()}
-            _raise_to(around, (group, ordinal - step), less)
-            _raise_to(around, (group, ordinal + step), less)
-    return {place: sum(given.values()) for place, given in around.items()}
+            _raise_to(places, ordinal - step, less)
+            _raise_to(places, ordinal + step, less)
+    return {
+        group: {ordinal: sum(given.values()) for ordinal, given in places.items()}
+        for group, places in around.items()
+    }
 
 
-def _raise_to(around: dict[Place, dict[str, float]], place: Place, given: Mapping[str, float]) -> None:
-    here = around.get(place)
+def _raise_to(places: dict[int, dict[str, float]], ordinal: int, given: Mapping[str, float]) -> None:
+    here = places.get(ordinal)
     if here is None:
-        around[place] = dict(given)
+        places[ordinal] = dict(given)
         return
     for term, value in given.items():
         if value > here.get(term, 0.0):
@@ -223,7 +232,7 @@ def _sessions(candidates: Sequence[Candidate], own: Sequence[Mapping[str, float]
 
 
 def _lexical(matches: Matches, pool: Sequence[Candidate], own: Sequence[Mapping[str, float]]) -> list[_Row]:
-    around, sessions = matches.around.get, matches.sessions
+    around, sessions = matches.around, matches.sessions
     nothing = [0.0] * len(SIGNALS)
     rows: list[_Row] = []
     for candidate, given in zip(pool, own, strict=True):
@@ -233,17 +242,13 @@ def _lexical(matches: Matches, pool: Sequence[Candidate], own: Sequence[Mapping[
         group = candidate.group
         if group is None:
             continue
-        if candidate.ordinal is not None:
-            row[_CONTEXT] = max(0.0, around((group, candidate.ordinal), 0.0) - words)
+        if candidate.ordinal is not None and group in around:
+            context = around[group].get(candidate.ordinal, 0.0) - words
+            if context > 0.0:
+                row[_CONTEXT] = context
         if group in sessions:
             row[_SESSION] = matches.weights.session * sessions[group]
     return rows
-
-
-def _place(candidate: Candidate) -> Place | None:
-    if candidate.group is None or candidate.ordinal is None:
-        return None
-    return candidate.group, candidate.ordinal
 
 
 # ── who and when ──────────────────────────────────────────────────────────────────────────────────────
@@ -251,11 +256,13 @@ def _place(candidate: Candidate) -> Place | None:
 
 def _names(candidates: Iterable[Candidate]) -> dict[str, frozenset[str]]:
     """The terms of each speaker's name."""
-    return {
-        speaker: frozenset(analyse(speaker))
-        for speaker in dict.fromkeys(c.speaker for c in candidates)
-        if speaker is not None
-    }
+    speakers = {candidate.speaker for candidate in candidates}
+    return {speaker: _name(speaker) for speaker in speakers if speaker is not None}
+
+
+@lru_cache(maxsize=1024)
+def _name(speaker: str) -> frozenset[str]:
+    return frozenset(analyse(speaker))
 
 
 def _named(question: Question, names: Mapping[str, Collection[str]]) -> frozenset[str]:

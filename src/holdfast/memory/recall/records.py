@@ -72,7 +72,7 @@ class Statistics:
 class Candidate:
     """A memory that may answer: which of the question's terms it has, and where it stands.
 
-    ``similarity`` is that of its vector to the question's, if it was found by it.
+    ``similarity`` is that of its vector to the question's, if it was found by it. ``metadata`` is the item's, read.
     """
 
     item: StoredItem
@@ -84,48 +84,55 @@ class Candidate:
     speaker: str | None = None
     at: int | None = None
     confidence: float | None = None
+    metadata: Any = None
+
+    def decode(self) -> StoreItem:
+        """The item. Its metadata is handed out: it may be asked for once."""
+        return self.item.with_metadata(self.metadata)
 
 
-def candidates(found: Iterable[StoredCandidate], similarities: Mapping[int, float]) -> list[Candidate]:
+def candidates(found: Sequence[StoredCandidate], similarities: Mapping[int, float]) -> list[Candidate]:
     """What was found by words. ``similarities`` has those that were found by their vector too, by version."""
-    given = list(found)
-    placed = [
-        Candidate(c.item, c.frequencies, c.length, similarities.get(c.item.version) if similarities else None)
-        for c in given
+    read = _metadata([each.item.metadata for each in found])
+    return [
+        _placed(each, similarities.get(each.item.version), metadata)
+        for each, metadata in zip(found, read, strict=True)
     ]
-    return _placed(placed)
 
 
 def wordless(items: Iterable[StoredItem], similarities: Mapping[int, float]) -> list[Candidate]:
     """What has no word of the question."""
-    return _placed([Candidate(item, {}, 0, similarities.get(item.version)) for item in items])
+    return candidates([StoredCandidate(item, {}, 0) for item in items], similarities)
 
 
-def _placed(found: list[Candidate]) -> list[Candidate]:
-    """With what their metadata says; a field of another type counts as not given."""
-    for candidate, metadata in zip(found, _metadata(found), strict=True):
-        if not isinstance(metadata, dict):
-            continue
-        given = metadata.get
-        group, ordinal, at = given("group"), given("ordinal"), given("at")
-        speaker, confidence = given("speaker") or given("role"), given("confidence")
-        if type(group) is str:
-            candidate.group = group
-        if type(ordinal) is int:
-            candidate.ordinal = ordinal
-        if type(at) is int:
-            candidate.at = at
-        if type(speaker) is str:
-            candidate.speaker = speaker
-        if isinstance(confidence, int | float) and 0 <= confidence <= 1:
-            candidate.confidence = float(confidence)
-    return found
+def _placed(found: StoredCandidate, similarity: float | None, metadata: Any) -> Candidate:
+    """With what its metadata says; a field of another type counts as not given."""
+    item, frequencies, length = found.item, found.frequencies, found.length
+    if type(metadata) is not dict:
+        return Candidate(item, frequencies, length, similarity, metadata=metadata)
+    given = metadata.get
+    group, ordinal, at = given("group"), given("ordinal"), given("at")
+    speaker, confidence = given("speaker") or given("role"), given("confidence")
+    if confidence is not None:
+        sure = isinstance(confidence, int | float) and 0 <= confidence <= 1
+        confidence = float(confidence) if sure else None
+    return Candidate(
+        item,
+        frequencies,
+        length,
+        similarity,
+        group if type(group) is str else None,
+        ordinal if type(ordinal) is int else None,
+        speaker if type(speaker) is str else None,
+        at if type(at) is int else None,
+        confidence,
+        metadata,
+    )
 
 
-def _metadata(found: Sequence[Candidate]) -> list[Any]:
+def _metadata(texts: Sequence[str]) -> list[Any]:
     """Read as one text: that takes half the time. If one is damaged, each by itself, so that the error is its own."""
-    texts = [candidate.item.metadata for candidate in found]
-    with suppress(HoldfastError):
+    with suppress(HoldfastError, TypeError):
         read = codec.loads(f"[{','.join(texts)}]")
         if type(read) is list and len(read) == len(texts):
             return read

@@ -9,9 +9,10 @@ from heapq import nlargest
 from math import log
 from typing import NamedTuple
 
+from holdfast.memory.backends.sql.items_lengths import Lengths
 from holdfast.memory.backends.sql.items_rows import LIVE, in_namespace, key_of, lists
 from holdfast.memory.backends.sql.items_schema import ItemTables
-from holdfast.memory.backends.sql.plan import Plan, Row, Statement, rows
+from holdfast.memory.backends.sql.plan import Plan, Row, Statement, fetch, rows
 from holdfast.memory.encoding import encode_id
 from holdfast.memory.ranking import K1, B
 from holdfast.memory.store_requests import TextRequest
@@ -19,144 +20,203 @@ from holdfast.memory.store_requests import TextRequest
 _LARGE = 5000
 """Documents of a namespace in which it pays to look at the rarest terms first."""
 _CAUTION = 1.0 + 1e-9  # sums are rounded
+_FEW = 2000
+"""Scores that are sorted sooner than their greatest are picked out."""
 
 Postings = Sequence[Row]
-"""Of one term: number of the item, occurrences, length and version of the item."""
+"""Of one term: number of the item, occurrences."""
+Scores = dict[int, float]
+"""By number of the item."""
 
 
-class Numbers(NamedTuple):
+class _Norms(dict[int, float]):
+    """BM25's norm of each length met so far."""
+
+    def __init__(self, average: float) -> None:
+        super().__init__()
+        self._average = average
+
+    def __missing__(self, length: int) -> float:
+        norm = self[length] = K1 * (1.0 - B + B * (length / self._average))
+        return norm
+
+
+class Numbers:
     """How many documents a search looks through, and how long they are."""
 
-    documents: int
-    average: float
+    def __init__(self, documents: int, average: float) -> None:
+        self.documents = documents
+        self.average = average
+        self.norms = _Norms(average)
 
     def weight(self, df: int) -> float:
         return log(1.0 + (self.documents - df + 0.5) / (df + 0.5))
 
-    def norm(self, length: int) -> float:
-        return K1 * (1.0 - B + B * (length / self.average))
-
     def most(self, df: int, count: int) -> float:
         """The most that a term gives that no item has more often: in an item that has no other words."""
-        return self.weight(df) * count * (K1 + 1.0) / (count + self.norm(count))
+        return self.weight(df) * count * (K1 + 1.0) / (count + self.norms[count])
 
 
 class Found(NamedTuple):
-    """The items that count, by term in the order of the request; and in how many items each term is."""
+    """The items that count, by term in the order of the request; and in how many items each term is.
+
+    ``lengths`` are those of the items, ``versions`` theirs where they are not the item's number.
+    """
 
     postings: Sequence[Postings]
     frequencies: dict[str, int]
+    lengths: Mapping[int, int]
+    versions: Mapping[int, int]
 
     def best_first(self, request: TextRequest, numbers: Numbers) -> Iterator[int]:
         """Numbers of items by falling score, the newest of equal ones first; as many as the search can need."""
-        scored = [(score, *place) for place, score in self._scores(numbers).items()]
-        if request.filter.conditions or 8 * request.limit > len(scored):
-            best = sorted(scored, reverse=True)
+        scores: Scores = {}
+        for df, postings in zip(self.frequencies.values(), self.postings, strict=True):
+            _add(scores, postings, df, numbers, self.lengths)
+        best = list(scores)
+        if not request.filter.conditions and request.limit < len(scores):
+            least = _least_of_best(scores, request.limit)
+            best = [number for number, score in scores.items() if score >= least]
+        versions = self.versions
+        if versions:
+            best.sort(key=lambda number: versions.get(number, number), reverse=True)
         else:
-            best = nlargest(request.limit, scored)
-        return (number for _, _, number in best)
+            best.sort(reverse=True)
+        best.sort(key=scores.__getitem__, reverse=True)
+        return iter(best)
 
     def occurrences(self, items: Collection[int]) -> dict[int, tuple[dict[str, int], int]]:
         """For each of the items how often it has each term, and its length."""
-        counts: dict[int, tuple[dict[str, int], int]] = {}
+        counts: dict[int, tuple[dict[str, int], int]] = {
+            number: ({}, self.lengths[number]) for number in items
+        }
         for term, postings in zip(self.frequencies, self.postings, strict=True):
-            for number, count, length, _ in postings:
-                if number in items:
-                    counts.setdefault(number, ({}, length))[0][term] = count
+            for number, count in postings:
+                if number in counts:
+                    counts[number][0][term] = count
         return counts
 
-    def _scores(self, numbers: Numbers) -> dict[tuple[int, int], float]:
-        """By version and number. The operations are those of `ranking.bm25`, in the same order."""
-        scores: dict[tuple[int, int], float] = {}
-        for df, postings in zip(self.frequencies.values(), self.postings, strict=True):
-            _add(scores, postings, df, numbers)
-        return scores
 
+class Source:
+    """Where postings are read from, and how long the items are that they name.
 
-def matches(t: ItemTables, request: TextRequest, numbers: Numbers) -> Plan[Found]:
-    """What the best items are found with."""
-    if numbers.documents >= _LARGE and not request.prefix and not request.filter.conditions:
-        found = yield from _rarest_first(t, request, numbers)
-        if found is not None:
+    ``known`` are the lengths of all items of one namespace, of which none has expired. Without them, each posting is
+    read with its item, if that lives.
+    """
+
+    def __init__(self, t: ItemTables, request: TextRequest, ns_id: int | None, known: Lengths | None) -> None:
+        self.t = t
+        self.request = request
+        self.ns_id = ns_id
+        self.known = known
+        self._lengths: dict[int, int] = {}
+        self._versions: dict[int, int] = {}
+
+    @property
+    def lengths(self) -> Mapping[int, int]:
+        return self._lengths if self.known is None else self.known.of
+
+    @property
+    def versions(self) -> Mapping[int, int]:
+        return self._versions if self.known is None else self.known.versions
+
+    def select(self, term: str) -> Statement:
+        """What to give to `read`."""
+        t = self.t
+        if self.known is not None:
+            sql = f"SELECT item_id, tf FROM {t.postings} WHERE ns_id = ? AND term = ?"
+            return rows(sql, self.ns_id, encode_id(term))
+        condition, bounds = in_namespace(self.request.namespace, self.request.prefix)
+        one = "IN" if self.request.prefix else "="
+        return rows(
+            f"SELECT p.item_id, p.tf, i.length, i.version FROM {t.postings} p JOIN {t.items} i ON i.id = p.item_id"
+            f" WHERE p.ns_id {one} (SELECT ns_id FROM {t.namespaces} WHERE {condition}) AND p.term = ? AND {LIVE}",
+            *(*bounds, encode_id(term), self.request.now_us),
+        )
+
+    def read(self, found: Sequence[Row]) -> Postings:
+        """The postings that a query of `select` found."""
+        if self.known is not None:
             return found
-    postings = yield [_select(t, request, term) for term in request.terms]
-    frequencies = {term: len(part) for term, part in zip(request.terms, postings, strict=True)}
-    return Found(postings, frequencies)
+        for number, _, length, version in found:
+            self._lengths[number] = length
+            self._versions[number] = version
+        return [(number, count) for number, count, _, _ in found]
+
+    def is_large(self, numbers: Numbers) -> Plan[bool]:
+        """Whether to begin with the rarest terms. Where items have expired, the index alone can't be counted."""
+        if numbers.documents < _LARGE or self.ns_id is None or self.request.filter.conditions:
+            return False
+        if self.known is not None:
+            return True
+        sql = f"SELECT 1 FROM {self.t.items} WHERE expires_at <= ? AND ns = ? LIMIT 1"
+        return not (yield from fetch(sql, self.request.now_us, key_of(self.request.namespace)))
 
 
-def _rarest_first(t: ItemTables, request: TextRequest, numbers: Numbers) -> Plan[Found | None]:
-    """``None``: some items have expired and are still in the index, so that it can't be counted from it."""
-    (space,) = ns = (key_of(request.namespace),)
-    of_namespace = f"ns_id = (SELECT ns_id FROM {t.namespaces} WHERE ns = ?)"
-    count = f"SELECT COUNT(*), COALESCE(MAX(tf), 0) FROM {t.postings} WHERE {of_namespace} AND term = ?"
-    expired, *counted = yield [
-        rows(f"SELECT 1 FROM {t.items} WHERE expires_at <= ? AND ns = ? LIMIT 1", request.now_us, space),
-        *[rows(count, *ns, encode_id(term)) for term in request.terms],
-    ]
-    if expired:
-        return None
-    sizes = {term: (df, most) for term, ((df, most),) in zip(request.terms, counted, strict=True)}
+def matches(source: Source, numbers: Numbers) -> Plan[Found]:
+    """What the best items are found with."""
+    terms = source.request.terms
+    if (yield from source.is_large(numbers)):
+        return (yield from _rarest_first(source, numbers))
+    found = yield [source.select(term) for term in terms]
+    postings = [source.read(part) for part in found]
+    frequencies = dict(zip(terms, map(len, postings), strict=True))
+    return Found(postings, frequencies, source.lengths, source.versions)
+
+
+def _rarest_first(source: Source, numbers: Numbers) -> Plan[Found]:
+    terms, limit = source.request.terms, source.request.limit
+    count = f"SELECT COUNT(*), COALESCE(MAX(tf), 0) FROM {source.t.postings} WHERE ns_id = ? AND term = ?"
+    counted = yield [rows(count, source.ns_id, encode_id(term)) for term in terms]
+    sizes = {term: (df, most) for term, ((df, most),) in zip(terms, counted, strict=True)}
     waiting = sorted((term for term in sizes if sizes[term][0]), key=lambda term: (sizes[term][0], term))
     read: dict[str, Postings] = {}
-    scores: dict[tuple[int, int], float] = {}
+    scores: Scores = {}
     least, more = 0.0, 0.0
     while waiting:
         more = sum(numbers.most(*sizes[term]) for term in waiting) * _CAUTION
-        best = nlargest(request.limit, scores.values())
-        least = best[-1] if len(best) == request.limit else 0.0
-        if more < least:
+        if len(scores) >= limit and more < (least := _least_of_best(scores, limit)):
             break
-        (read[waiting[0]],) = yield [_select(t, request, waiting[0])]
-        _add(scores, read[waiting[0]], sizes[waiting[0]][0], numbers)
-        del waiting[0]
+        term = waiting.pop(0)
+        (found,) = yield [source.select(term)]
+        read[term] = source.read(found)
+        _add(scores, read[term], sizes[term][0], numbers, source.lengths)
     if waiting:
-        kept = {number for (_, number), score in scores.items() if score * _CAUTION + more >= least}
-        about = {row[0]: row[2:] for part in read.values() for row in part if row[0] in kept}
+        kept = {number for number, score in scores.items() if score * _CAUTION + more >= least}
         read = {term: [row for row in part if row[0] in kept] for term, part in read.items()}
-        read |= yield from _looked_up(t, space, waiting, about)
-    return Found([read.get(term, ()) for term in sizes], {term: df for term, (df, _) in sizes.items()})
+        read |= yield from _looked_up(source, waiting, kept)
+    frequencies = {term: df for term, (df, _) in sizes.items()}
+    return Found([read.get(term, ()) for term in sizes], frequencies, source.lengths, source.versions)
 
 
-def _looked_up(
-    t: ItemTables, space: str, terms: Sequence[str], about: Mapping[int, Row]
-) -> Plan[dict[str, Postings]]:
-    """The postings of frequent terms, for the items of which length and version are known."""
-    portions = list(lists(sorted(about)))
+def _looked_up(source: Source, terms: Sequence[str], numbers: Collection[int]) -> Plan[dict[str, Postings]]:
+    """The postings of frequent terms, for these items."""
+    portions = list(lists(sorted(numbers)))
+    of_items = (
+        f"SELECT DISTINCT item_id, tf FROM {source.t.postings} WHERE ns_id = ? AND term = ? AND item_id IN"
+    )
     results = yield [
-        rows(
-            f"SELECT DISTINCT item_id, tf FROM {t.postings}"
-            f" WHERE ns_id = (SELECT ns_id FROM {t.namespaces} WHERE ns = ?) AND term = ? AND item_id IN {marks}",
-            *(space, encode_id(term), *values),
-        )
+        rows(f"{of_items} {marks}", source.ns_id, encode_id(term), *values)
         for term in terms
         for marks, values in portions
     ]
-    found: dict[str, Postings] = {}
-    for place, term in enumerate(terms):
-        parts = results[place * len(portions) : (place + 1) * len(portions)]
-        found[term] = [(number, count, *about[number]) for part in parts for number, count in part]
-    return found
+    size = len(portions)
+    return {
+        term: [row for part in results[place * size : (place + 1) * size] for row in part]
+        for place, term in enumerate(terms)
+    }
 
 
-def _select(t: ItemTables, request: TextRequest, term: str) -> Statement:
-    """The live items that have the term."""
-    condition, bounds = in_namespace(request.namespace, request.prefix)
-    one = "IN" if request.prefix else "="
-    return rows(
-        f"SELECT p.item_id, p.tf, i.length, i.version FROM {t.postings} p JOIN {t.items} i ON i.id = p.item_id"
-        f" WHERE p.ns_id {one} (SELECT ns_id FROM {t.namespaces} WHERE {condition}) AND p.term = ? AND {LIVE}",
-        *(*bounds, encode_id(term), request.now_us),
-    )
+def _least_of_best(scores: Scores, count: int) -> float:
+    """The least of the ``count`` greatest scores, of which there are that many."""
+    if len(scores) <= _FEW:
+        return sorted(scores.values(), reverse=True)[count - 1]
+    return nlargest(count, scores.values())[-1]
 
 
-def _add(scores: dict[tuple[int, int], float], postings: Postings, df: int, numbers: Numbers) -> None:
-    """What one term gives to each item that has it."""
-    weight = numbers.weight(df)
-    norms: dict[int, float] = {}
-    get = scores.get
-    for number, count, length, version in postings:
-        norm = norms.get(length)
-        if norm is None:
-            norm = norms[length] = numbers.norm(length)
-        place = (version, number)
-        scores[place] = get(place, 0.0) + weight * count * (K1 + 1.0) / (count + norm)
+def _add(scores: Scores, postings: Postings, df: int, numbers: Numbers, lengths: Mapping[int, int]) -> None:
+    """What one term gives to each item that has it. The operations are those of `ranking.bm25`, in the same order."""
+    weight, norms, get = numbers.weight(df), numbers.norms, scores.get
+    for number, count in postings:
+        score = weight * count * (K1 + 1.0) / (count + norms[lengths[number]])
+        scores[number] = get(number, 0.0) + score

@@ -4,7 +4,10 @@ from collections.abc import Callable, Sequence
 
 from holdfast.memory.backends.sql.items_rows import (
     COLUMNS,
+    GROUP,
     LIVE,
+    NUMBERS,
+    ORDINAL,
     PORTION,
     in_namespace,
     key_of,
@@ -17,8 +20,10 @@ from holdfast.memory.backends.sql.items_rows import (
 from holdfast.memory.backends.sql.items_schema import ItemTables
 from holdfast.memory.backends.sql.plan import Plan, Row, fetch, rows
 from holdfast.memory.encoding import encode_id
+from holdfast.memory.filters import compile_filter
 from holdfast.memory.namespaces import below
-from holdfast.memory.store_requests import Namespace, ScanRequest, StoredItem
+from holdfast.memory.store_requests import Namespace, ScanRequest, StoredItem, Stretch
+from holdfast.memory.validate import MAX_LIMIT
 
 _LEAST_PORTION = 64
 _BARE_COLUMNS = COLUMNS.replace("value, metadata", "'', ''")
@@ -118,16 +123,29 @@ def _columns(request: ScanRequest) -> str:
     return _BARE_COLUMNS if request.keys_only and not request.filter.conditions else COLUMNS
 
 
-def neighbours(
-    t: ItemTables, namespace: Namespace, group: str, first: int, last: int, now_us: int
+def stretches(
+    t: ItemTables, namespace: Namespace, wanted: Sequence[Stretch], now_us: int
 ) -> Plan[list[StoredItem]]:
-    """Items of a group with an ordinal in these bounds, which the database can hold."""
-    found = yield from fetch(
-        f"SELECT {COLUMNS} FROM {t.items}"
-        f" WHERE ns = ? AND group_key = ? AND ordinal >= ? AND ordinal <= ? AND {LIVE}",
-        *(key_of(namespace), encode_id(group), first, last, now_us),
-    )
-    return [stored_item(row) for row in found]
+    """The items at these places of groups."""
+    ns = key_of(namespace)
+    bounds = [(group, ordinal - window, ordinal + window) for group, ordinal, window in wanted]
+    indexed = [each for each in bounds if each[1] in NUMBERS and each[2] in NUMBERS]
+    results = yield [
+        rows(
+            f"SELECT {COLUMNS} FROM {t.items}"
+            f" WHERE ns = ? AND group_key = ? AND ordinal >= ? AND ordinal <= ? AND {LIVE}",
+            *(ns, encode_id(group), first, last, now_us),
+        )
+        for group, first, last in indexed
+    ]
+    found = [stored_item(row) for result in results for row in result]
+    if len(indexed) == len(bounds):
+        return found
+    for group, first, last in bounds:
+        if first not in NUMBERS or last not in NUMBERS:  # beyond what the index holds
+            condition = compile_filter({GROUP: group, ORDINAL: {"$gte": first, "$lte": last}})
+            found += yield from scan(t, ScanRequest(namespace, False, condition, MAX_LIMIT, now_us))
+    return found
 
 
 def namespaces(

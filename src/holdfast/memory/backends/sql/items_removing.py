@@ -27,13 +27,13 @@ def remove(t: ItemTables, places: Sequence[Place]) -> Plan[None]:
         *index_changes(t, texts),
         many(f"DELETE FROM {t.vectors} WHERE item_id = ?", numbers),
         many(f"DELETE FROM {t.items} WHERE id = ?", numbers),
-        vectors_went(t, {place.ns_id for place in places}),
+        items_went(t, {place.ns_id for place in places}),
     ]
 
 
-def vectors_went(t: ItemTables, ns_ids: Iterable[int]) -> Statement:
-    """Tell those who hold the vectors of these namespaces that some may be gone."""
-    sql = f"UPDATE {t.namespaces} SET removals = removals + 1 WHERE ns_id = ? AND dimension IS NOT NULL"
+def items_went(t: ItemTables, ns_ids: Iterable[int]) -> Statement:
+    """Tell those who hold vectors or lengths of these namespaces that some may be gone."""
+    sql = f"UPDATE {t.namespaces} SET removals = removals + 1 WHERE ns_id = ?"
     return many(sql, [(ns_id,) for ns_id in ns_ids])
 
 

@@ -21,6 +21,8 @@ LIVE = "(expires_at IS NULL OR expires_at > ?)"
 PORTION = 512
 GROUP, ORDINAL = "group", "ordinal"
 """The keys of metadata that have columns of their own: `neighbours` asks for them."""
+NUMBERS = range(-(2**63), 2**63)
+"""What a column of numbers holds."""
 _LIST_SIZES = (1, 4, 16, 64, 256)
 
 namespace_of = lru_cache(maxsize=1024)(decode_namespace)

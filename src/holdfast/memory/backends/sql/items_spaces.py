@@ -12,7 +12,7 @@ from holdfast.memory.vectors import Metric, VectorSpace
 
 @dataclass(frozen=True, slots=True)
 class NamespaceRow:
-    """``vector_version`` is the newest version with a vector; ``removals`` grows whenever a vector may have gone."""
+    """``vector_version`` is the newest version with a vector; ``removals`` grows when an item or a vector goes."""
 
     ns_id: int
     ns: str

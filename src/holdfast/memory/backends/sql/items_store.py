@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import TypeVar
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.memory import validate
@@ -10,21 +11,26 @@ from holdfast.memory.backends.sql import items_removing as removing
 from holdfast.memory.backends.sql import items_vectors as vectors
 from holdfast.memory.backends.sql import items_words as words
 from holdfast.memory.backends.sql import items_writing as writing
+from holdfast.memory.backends.sql.items_lengths import LengthCache
 from holdfast.memory.backends.sql.items_matrix import MatrixCache
 from holdfast.memory.backends.sql.items_schema import ItemTables
-from holdfast.memory.backends.sql.plan import Engine
+from holdfast.memory.backends.sql.plan import Engine, PlanFactory
 from holdfast.memory.store import BaseStore
 from holdfast.memory.store_capabilities import StoreCapabilities
 from holdfast.memory.store_requests import (
     Namespace,
+    Reader,
     ScanRequest,
     StoredCandidates,
     StoredHit,
     StoredItem,
+    Stretch,
     TextRequest,
     VectorRequest,
     WriteRequest,
 )
+
+T = TypeVar("T")
 
 VECTOR_CACHE_BYTES = 256_000_000
 
@@ -56,6 +62,7 @@ class SqlStore(BaseStore):
         self._engine = engine
         self._tables = tables
         self._matrices = MatrixCache(validate.limit(vector_cache_bytes, "vector_cache_bytes"))
+        self._lengths = LengthCache()
         self._owns_engine = owns_engine
 
     @property
@@ -87,9 +94,18 @@ class SqlStore(BaseStore):
         return await self._engine.read(plan)
 
     async def _text_candidates(self, request: TextRequest) -> StoredCandidates:
-        plan = partial(words.candidates, self._tables, request)
+        return await self._indexed(partial(words.candidates, self._tables, self._lengths, request))
+
+    async def _read_candidates(self, request: TextRequest, reader: Reader[T]) -> T:
+        plan = partial(words.read_candidates, self._tables, self._lengths, request, reader)
+        (value,) = await self._indexed(plan)
+        return value
+
+    async def _indexed(self, plan: PlanFactory[T | None]) -> T:
+        """Of a plan that finds the words indexed by this analyser; if it doesn't, they are first."""
         while (found := await self._engine.read(plan)) is None:
             await self._engine.write(partial(words.rebuild, self._tables))
+            self._lengths.clear()
         return found
 
     async def _nearest(self, request: VectorRequest) -> list[StoredHit]:
@@ -98,14 +114,12 @@ class SqlStore(BaseStore):
     async def _neighbours(
         self, namespace: Namespace, group: str, ordinal: int, window: int
     ) -> list[StoredItem]:
-        first, last = ordinal - window, ordinal + window
-        if first not in writing.NUMBERS or last not in writing.NUMBERS:
-            return await super()._neighbours(namespace, group, ordinal, window)  # beyond what the index holds
-        now_us = self._clock.now_us()
-        plan = partial(reading.neighbours, self._tables, namespace, group, first, last, now_us)
+        stretch = Stretch(group, ordinal, window)
+        plan = partial(reading.stretches, self._tables, namespace, [stretch], self._clock.now_us())
         return await self._engine.read(plan)
 
     async def _close(self) -> None:
         self._matrices.clear()
+        self._lengths.clear()
         if self._owns_engine:
             await self._engine.close()

@@ -6,17 +6,21 @@ All numbers are those of the namespaces looked through, and exact: no tenant's r
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from holdfast.core import codec
 from holdfast.core.errors import HoldfastError
 from holdfast.memory.backends.sql import text_index
-from holdfast.memory.backends.sql.items_matches import Numbers, matches
-from holdfast.memory.backends.sql.items_rows import LIVE, best_items, in_namespace, lists
+from holdfast.memory.backends.sql.items_lengths import LengthCache, Lengths, Stamp, lengths
+from holdfast.memory.backends.sql.items_matches import Numbers, Source, matches
+from holdfast.memory.backends.sql.items_reading import stretches
+from holdfast.memory.backends.sql.items_rows import LIVE, best_items, in_namespace, key_of, lists
 from holdfast.memory.backends.sql.items_schema import ANALYSER_MARK, ItemTables
-from holdfast.memory.backends.sql.plan import Plan, Statement, change, fetch, many, rows
-from holdfast.memory.store_requests import StoredCandidate, StoredCandidates, TextRequest
+from holdfast.memory.backends.sql.plan import Plan, Row, Statement, change, fetch, many, rows
+from holdfast.memory.store_requests import Reader, StoredCandidate, StoredCandidates, StoredItem, TextRequest
 from holdfast.memory.text import analyse, value_text
+
+T = TypeVar("T")
 
 _REBUILD_ROWS = 256
 
@@ -122,28 +126,77 @@ def rebuild(t: ItemTables) -> Plan[None]:
 # ── searching ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def candidates(t: ItemTables, request: TextRequest) -> Plan[StoredCandidates | None]:
+def candidates(t: ItemTables, cache: LengthCache, request: TextRequest) -> Plan[StoredCandidates | None]:
     """The best by BM25, with the statistics. ``None``: the index must be rebuilt before it can answer."""
-    condition, bounds = in_namespace(request.namespace, request.prefix)
-    ((mark,),), ((documents, total),) = yield [
-        select_mark(t),
-        rows(
-            f"SELECT COUNT(*), COALESCE(SUM(length), 0) FROM {t.items} WHERE {condition} AND length > 0 AND {LIVE}",
-            *(*bounds, request.now_us),
-        ),
-    ]
+    mark, ns_id, known = yield from _known(t, cache, request)
+    if known is None:
+        documents, total = yield from _counted(t, request)
+    else:
+        documents, total = known.documents, known.total
     average = total / documents if documents else 0.0
-    if not documents or not request.terms:
+    if not documents or not request.terms or not request.limit:
         return StoredCandidates([], dict.fromkeys(request.terms, 0), documents, average)
     if mark != this_analyser():
         return None
     numbers = Numbers(documents, average)
-    found = yield from matches(t, request, numbers)
+    found = yield from matches(Source(t, request, ns_id, known), numbers)
     ranking = found.best_first(request, numbers)
     items = yield from best_items(t, ranking, request.limit, request.filter, request.now_us)
     counts = found.occurrences(items)
     best = [StoredCandidate(item, *counts[number]) for number, item in items.items()]
     return StoredCandidates(best, found.frequencies, documents, average)
+
+
+def read_candidates(
+    t: ItemTables, cache: LengthCache, request: TextRequest, reader: Reader[T]
+) -> Plan[tuple[T] | None]:
+    """Have the candidates read, and what stands around them. ``None``: as for `candidates`."""
+    found = yield from candidates(t, cache, request)
+    if found is None:
+        return None
+    reading = reader(found)
+    items: Sequence[StoredItem] | None = None
+    while True:
+        try:
+            wanted = next(reading) if items is None else reading.send(items)
+        except StopIteration as end:
+            return (end.value,)
+        items = yield from stretches(t, request.namespace, wanted, request.now_us)
+
+
+def _known(
+    t: ItemTables, cache: LengthCache, request: TextRequest
+) -> Plan[tuple[str | None, int | None, Lengths | None]]:
+    """What the postings are made by; the number of the namespace, and how long its items are if all of them live."""
+    if request.prefix:
+        (((mark,),),) = yield [select_mark(t)]
+        return mark, None, None
+    ns = key_of(request.namespace)
+    ((mark,),), stamps = yield [
+        select_mark(t),
+        rows(
+            f"SELECT ns_id, removals, (SELECT MAX(version) FROM {t.items} WHERE ns = ?)"
+            f" FROM {t.namespaces} WHERE ns = ?",
+            *(ns, ns),
+        ),
+    ]
+    if not stamps or mark != this_analyser():
+        return mark, None, None
+    stamp = Stamp(*stamps[0])
+    known = yield from lengths(t, cache, ns, stamp)
+    if known is not None and known.first_expiry is not None and known.first_expiry <= request.now_us:
+        return mark, stamp.ns_id, None
+    return mark, stamp.ns_id, known
+
+
+def _counted(t: ItemTables, request: TextRequest) -> Plan[Row]:
+    """Documents and their length in all, of what lives."""
+    condition, bounds = in_namespace(request.namespace, request.prefix)
+    (numbers,) = yield from fetch(
+        f"SELECT COUNT(*), COALESCE(SUM(length), 0) FROM {t.items} WHERE {condition} AND length > 0 AND {LIVE}",
+        *(*bounds, request.now_us),
+    )
+    return numbers
 
 
 # ── terms as text ─────────────────────────────────────────────────────────────────────────────────────

@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from holdfast.core import codec
-from holdfast.memory.backends.sql.items_removing import Place, drop_empty, remove, vectors_went
-from holdfast.memory.backends.sql.items_rows import GROUP, ORDINAL, group_key, key_of, lists
+from holdfast.memory.backends.sql.items_removing import Place, drop_empty, items_went, remove
+from holdfast.memory.backends.sql.items_rows import GROUP, NUMBERS, ORDINAL, group_key, key_of, lists
 from holdfast.memory.backends.sql.items_schema import VERSIONS, ItemTables
 from holdfast.memory.backends.sql.items_spaces import NamespaceRow, namespace_rows, select_namespaces
 from holdfast.memory.backends.sql.items_words import (
@@ -19,8 +19,6 @@ from holdfast.memory.backends.sql.items_words import (
 from holdfast.memory.backends.sql.plan import Plan, Row, Statement, change, many, rows
 from holdfast.memory.encoding import encode_id
 from holdfast.memory.store_requests import ItemPut, WriteRequest
-
-NUMBERS = range(-(2**63), 2**63)
 
 
 @dataclass(slots=True)
@@ -232,7 +230,7 @@ def _vector_changes(
         if target.put is not None and target.put.vector is None
     }
     if lost:
-        yield vectors_went(t, lost)
+        yield items_went(t, lost)
     added = [
         (target.row_id, namespaces[target.ns].ns_id, target.version, target.put.vector)
         for target in with_space
