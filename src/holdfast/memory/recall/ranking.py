@@ -181,33 +181,37 @@ def _around(
     candidates: Sequence[Candidate], own: Sequence[Mapping[str, float]], context: Sequence[float]
 ) -> dict[str, dict[int, float]]:
     """A word counts once at a place: where it is said nearest. Turns share what they talk about."""
-    around: dict[str, dict[int, dict[str, float]]] = {}
+    steps = [(0, 1.0)]
+    for step, weight in enumerate(context, start=1):
+        steps += [(-step, weight), (step, weight)]
+    around: dict[str, dict[int, list[tuple[Mapping[str, float], float]]]] = {}
     for candidate, given in zip(candidates, own, strict=True):
         group, ordinal = candidate.group, candidate.ordinal
         if not given or group is None or ordinal is None:
             continue
-        places = around.get(group)
-        if places is None:
-            places = around[group] = {}
-        _raise_to(places, ordinal, given)
-        for step, weight in enumerate(context, start=1):
-            less = {term: value * weight for term, value in given.items()}
-            _raise_to(places, ordinal - step, less)
-            _raise_to(places, ordinal + step, less)
+        places = around.setdefault(group, {})
+        for step, weight in steps:
+            here = places.get(ordinal + step)
+            if here is None:
+                places[ordinal + step] = [(given, weight)]
+            else:
+                here.append((given, weight))
     return {
-        group: {ordinal: sum(given.values()) for ordinal, given in places.items()}
-        for group, places in around.items()
+        group: {ordinal: _most(here) for ordinal, here in places.items()} for group, places in around.items()
     }
 
 
-def _raise_to(places: dict[int, dict[str, float]], ordinal: int, given: Mapping[str, float]) -> None:
-    here = places.get(ordinal)
-    if here is None:
-        places[ordinal] = dict(given)
-        return
-    for term, value in given.items():
-        if value > here.get(term, 0.0):
-            here[term] = value
+def _most(here: Sequence[tuple[Mapping[str, float], float]]) -> float:
+    """The sum of the most that each term gives."""
+    if len(here) == 1:
+        ((given, weight),) = here
+        return sum(given.values()) * weight
+    best: dict[str, float] = {}
+    for given, weight in here:
+        for term, value in given.items():
+            if value * weight > best.get(term, 0.0):
+                best[term] = value * weight
+    return sum(best.values())
 
 
 def _sessions(candidates: Sequence[Candidate], own: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -346,7 +350,7 @@ def _mark_duplicates(found: list[_Entry], weight: float, limit: int) -> None:
     for entry in found[: 2 * limit]:
         candidate = entry.candidate
         kin = better.setdefault(frozenset(candidate.frequencies), [])
-        if any(_alike(candidate, other, texts) for other in kin):
+        if kin and _is_repeated(candidate, kin, texts):
             entry.row[_DUPLICATE] = -weight * entry.score
             entry.score = sum(entry.row)
             marked = True
@@ -356,16 +360,22 @@ def _mark_duplicates(found: list[_Entry], weight: float, limit: int) -> None:
         found.sort(key=_order)
 
 
-def _alike(one: Candidate, other: Candidate, texts: dict[int, frozenset[str]]) -> bool:
-    """Nine words of ten are the same. Texts are read only if their lengths allow it, and once."""
-    length, other_length = len(one.item.value), len(other.item.value)
-    if 10 * length < 9 * other_length or 10 * other_length < 9 * length:
-        return False
-    for candidate in (one, other):
-        if candidate.item.version not in texts:
-            texts[candidate.item.version] = _words(candidate)
-    words, others = texts[one.item.version], texts[other.item.version]
-    return bool(words) and 10 * len(words & others) >= 9 * len(words | others)
+def _is_repeated(one: Candidate, kin: Iterable[Candidate], texts: dict[int, frozenset[str]]) -> bool:
+    """Nine words of ten are those of another. Texts are read only if their lengths allow it, and once."""
+    size, length = len(one.item.value), one.length
+    for other in kin:
+        if 9 * abs(length - other.length) > 2 * max(length, other.length):
+            continue
+        other_size = len(other.item.value)
+        if 10 * size < 9 * other_size or 10 * other_size < 9 * size:
+            continue
+        for candidate in (one, other):
+            if candidate.item.version not in texts:
+                texts[candidate.item.version] = _words(candidate)
+        words, others = texts[one.item.version], texts[other.item.version]
+        if words and 10 * len(words & others) >= 9 * len(words | others):
+            return True
+    return False
 
 
 def _words(candidate: Candidate) -> frozenset[str]:

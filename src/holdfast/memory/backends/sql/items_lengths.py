@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from holdfast.memory.backends.sql.items_schema import ItemTables
-from holdfast.memory.backends.sql.plan import Plan, Row, fetch
+from holdfast.memory.backends.sql.plan import Plan, Row, fetch, rows
 
 MAX_ITEMS = 250_000
 """Items of all namespaces that a store keeps the lengths of: some 20 MB."""
 _SLACK = 1000
-_COLUMNS = "id, version, length, expires_at"
 
 
 class Stamp(NamedTuple):
@@ -85,31 +84,44 @@ def lengths(t: ItemTables, cache: LengthCache, ns: str, stamp: Stamp) -> Plan[Le
     known = cache.get(stamp.ns_id)
     if known is not None and known.stamp >= stamp:
         return known if known.stamp == stamp else None
-    counted: Row | None = None
+    counted: _Counted | None = None
     if known is None or known.stamp.removals != stamp.removals:
-        (counted,) = yield from fetch(
-            f"SELECT COUNT(*), COALESCE(SUM(length), 0) FROM {t.items} WHERE ns = ? AND length > 0", ns
-        )
-        if counted[0] > cache.most:
+        counted = _Counted(*(yield from fetch(f"SELECT {_COUNTS} FROM {t.items} WHERE ns = ?", ns))[0])
+        if counted.documents > cache.most:
             return None
-        # Of what went, the lengths may stay: nobody asks for them. Its expiry, and too many of them, may not.
-        if known is None or known.first_expiry is not None or len(known.of) > 2 * counted[0] + _SLACK:
-            known = Lengths(stamp, {}, {}, 0, 0, None)
-            written = yield from fetch(f"SELECT {_COLUMNS} FROM {t.items} WHERE ns = ?", ns)
-            return _kept(cache, _renewed(known, stamp, written, counted))
-    written = yield from fetch(
-        f"SELECT {_COLUMNS} FROM {t.items} WHERE ns = ? AND version > ?", ns, known.stamp.version
-    )
-    return _kept(cache, _renewed(known, stamp, written, counted))
-
-
-def _kept(cache: LengthCache, new: Lengths) -> Lengths:
+    # Of what went, the lengths may stay: nobody asks for them. But not too many.
+    if known is None or (counted is not None and len(known.of) > 2 * counted.documents + _SLACK):
+        assert counted is not None
+        new = yield from _all(t, ns, stamp, counted)
+    else:
+        written = yield from fetch(
+            f"SELECT id, version, length, expires_at FROM {t.items} WHERE ns = ? AND version > ?",
+            *(ns, known.stamp.version),
+        )
+        new = _renewed(known, stamp, written, counted)
     cache.keep(new)
     return new
 
 
-def _renewed(known: Lengths, stamp: Stamp, written: Iterable[Row], counted: Row | None) -> Lengths:
-    """With the items that were written since; ``counted`` are documents and total, if they had to be."""
+class _Counted(NamedTuple):
+    documents: int
+    total: int
+    first_expiry: int | None
+
+
+_COUNTS = "COUNT(CASE WHEN length > 0 THEN 1 END), COALESCE(SUM(length), 0), MIN(expires_at)"
+
+
+def _all(t: ItemTables, ns: str, stamp: Stamp, counted: _Counted) -> Plan[Lengths]:
+    found, renewed = yield [
+        rows(f"SELECT id, length FROM {t.items} WHERE ns = ?", ns),
+        rows(f"SELECT id, version FROM {t.items} WHERE ns = ? AND version <> id", ns),
+    ]
+    return Lengths(stamp, _ByNumber(found), dict(renewed), *counted)
+
+
+def _renewed(known: Lengths, stamp: Stamp, written: Iterable[Row], counted: _Counted | None) -> Lengths:
+    """With the items that were written since."""
     of, versions = _ByNumber(known.of), dict(known.versions)
     documents, total, first_expiry = known.documents, known.total, known.first_expiry
     for number, version, length, expires_us in written:
@@ -121,6 +133,4 @@ def _renewed(known: Lengths, stamp: Stamp, written: Iterable[Row], counted: Row 
             versions[number] = version
         if expires_us is not None and (first_expiry is None or expires_us < first_expiry):
             first_expiry = expires_us
-    if counted is not None:
-        documents, total = counted
-    return Lengths(stamp, of, versions, documents, total, first_expiry)
+    return Lengths(stamp, of, versions, *(counted or (documents, total, first_expiry)))

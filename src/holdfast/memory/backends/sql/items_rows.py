@@ -23,7 +23,7 @@ GROUP, ORDINAL = "group", "ordinal"
 """The keys of metadata that have columns of their own: `neighbours` asks for them."""
 NUMBERS = range(-(2**63), 2**63)
 """What a column of numbers holds."""
-_LIST_SIZES = (1, 4, 16, 64, 256)
+_LIST_SIZES = (1, 4, 16, 48, 64, 256)
 
 namespace_of = lru_cache(maxsize=1024)(decode_namespace)
 key_of = lru_cache(maxsize=1024)(encode_namespace)
