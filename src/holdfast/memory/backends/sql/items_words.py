@@ -99,7 +99,10 @@ def _set_mark(t: ItemTables) -> list[Statement]:
 
 
 def rebuild(t: ItemTables) -> Plan[None]:
-    """Index all items anew, with this analyser."""
+    """Index all items anew, with this analyser; nothing if somebody has done so."""
+    *_, ((mark,),) = yield [*t.versions.lock(t.counters, None), select_mark(t)]
+    if mark == this_analyser():
+        return
     yield [change(f"DELETE FROM {t.postings}"), change(f"DELETE FROM {t.terms}"), *_set_mark(t)]
     last = 0
     while True:
@@ -132,7 +135,7 @@ def candidates(t: ItemTables, request: TextRequest) -> Plan[StoredCandidates | N
             *(*bounds, request.now_us),
         ),
     ]
-    average = total / documents if documents else 0.0
+    average = int(total) / documents if documents else 0.0
     if not documents or not request.terms:
         return StoredCandidates([], dict.fromkeys(request.terms, 0), documents, average)
     if mark != this_analyser():

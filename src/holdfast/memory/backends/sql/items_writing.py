@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from holdfast.core import codec
 from holdfast.memory.backends.sql.items_removing import Place, drop_empty, remove, vectors_went
 from holdfast.memory.backends.sql.items_rows import GROUP, ORDINAL, group_key, key_of, lists
-from holdfast.memory.backends.sql.items_schema import VERSIONS, ItemTables
+from holdfast.memory.backends.sql.items_schema import ItemTables
 from holdfast.memory.backends.sql.items_spaces import NamespaceRow, namespace_rows, select_namespaces
 from holdfast.memory.backends.sql.items_words import (
     IndexedText,
@@ -16,7 +16,7 @@ from holdfast.memory.backends.sql.items_words import (
     mark_after_write,
     select_mark,
 )
-from holdfast.memory.backends.sql.plan import Plan, Row, Statement, change, many, rows
+from holdfast.memory.backends.sql.plan import Plan, Row, Statement, many, rows
 from holdfast.memory.encoding import encode_id
 from holdfast.memory.store_requests import ItemPut, WriteRequest
 
@@ -46,28 +46,26 @@ def write(t: ItemTables, request: WriteRequest) -> Plan[list[int]]:
         place = key_of(wanted.namespace), encode_id(wanted.key)
         targets.setdefault(place, _Target(*place))
     puts = sum(isinstance(op, ItemPut) for op in request.ops)
-    counting = [*_take_versions(t, puts), select_mark(t)] if request.ops else []
-    spaces = select_namespaces(t, sorted({ns for ns, _ in targets}))
-    results = yield [*counting, *spaces, *_select_targets(t, targets)]
-    namespaces = namespace_rows(results[len(counting) : len(counting) + len(spaces)])
-    _fill(targets, results[len(counting) + len(spaces) :], request.now_us)
+    names = sorted({ns for ns, _ in targets})
+    counting = t.versions.take(t.counters, names, puts) if request.ops else t.versions.lock(t.counters, names)
+    spaces = select_namespaces(t, names)
+    results = yield [*counting, select_mark(t), *spaces, *_select_targets(t, targets)]
+    counted, ((mark,),), found = (
+        results[: len(counting)],
+        results[len(counting)],
+        results[len(counting) + 1 :],
+    )
+    namespaces = namespace_rows(found[: len(spaces)])
+    _fill(targets, found[len(spaces) :], request.now_us)
     _check(targets, namespaces, request)
     if not request.ops:
         return []
-    ((last,),), ((mark,),) = results[1:3]
-    answers = _apply(targets, request, last - puts)
+    versions = t.versions.taken(counted, puts)
+    answers = _apply(targets, request, iter(versions))
     yield from _store(t, [target for target in targets.values() if target.touched], namespaces, request)
-    if puts and (marking := mark_after_write(t, mark, first=last == puts)):
+    if puts and (marking := mark_after_write(t, mark, first=versions[0] == 1)):
         yield marking
     return answers
-
-
-def _take_versions(t: ItemTables, count: int) -> list[Statement]:
-    """The next versions; the last of them is the answer to the second. From here on, other writers wait."""
-    return [
-        change(f"UPDATE {t.counters} SET value = value + ? WHERE name = ?", count, VERSIONS),
-        rows(f"SELECT value FROM {t.counters} WHERE name = ?", VERSIONS),
-    ]
 
 
 def _select_targets(t: ItemTables, targets: _Targets) -> list[Statement]:
@@ -107,18 +105,17 @@ def _check(targets: _Targets, namespaces: dict[str, NamespaceRow], request: Writ
             request.space.check(row.space, op.namespace)
 
 
-def _apply(targets: _Targets, request: WriteRequest, last: int) -> list[int]:
+def _apply(targets: _Targets, request: WriteRequest, versions: Iterator[int]) -> list[int]:
     """Do the writes, in order, in memory; returns the answers."""
     answers: list[int] = []
     for op in request.ops:
         target = targets[key_of(op.namespace), encode_id(op.key)]
         target.touched = True
         if isinstance(op, ItemPut):
-            last += 1
             if not target.version:
                 target.created_us = request.now_us
-            target.version, target.put = last, op
-            answers.append(last)
+            target.version, target.put = next(versions), op
+            answers.append(target.version)
         else:
             answers.append(target.version)
             target.version, target.put = 0, None
