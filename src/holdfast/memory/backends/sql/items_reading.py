@@ -66,7 +66,7 @@ _Portion = Callable[[Row | None, int], Plan[list[Row]]]
 def _by_key(t: ItemTables, request: ScanRequest) -> _Portion:
     low, high = below(key_of(request.namespace))
     start = None if request.after is None else (key_of(request.after[0]), encode_id(request.after[1]))
-    columns, (extra, params) = _columns(request), narrowed(request.filter)
+    columns, (extra, params) = _columns(request), narrowed(t, request.filter)
 
     def select(condition: str, bounds: tuple[str, ...], limit: int) -> Plan[list[Row]]:
         return fetch(
@@ -93,7 +93,7 @@ def _by_version(t: ItemTables, request: ScanRequest) -> _Portion:
     newest = request.order == "newest"
     sign, direction = ("<", "DESC") if newest else (">", "ASC")
     condition, bounds = in_namespace(request.namespace, request.prefix)
-    columns, (extra, params) = _columns(request), narrowed(request.filter)
+    columns, (extra, params) = _columns(request), narrowed(t, request.filter)
 
     def portion(last: Row | None, limit: int) -> Plan[list[Row]]:
         bound = request.version if last is None else last[-1]

@@ -1,11 +1,11 @@
 """Items that go: with their words, their vector and, if nothing else is in it, their namespace."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from holdfast.memory.backends.sql.items_rows import LIVE, PORTION, in_namespace, lists
 from holdfast.memory.backends.sql.items_schema import ItemTables
-from holdfast.memory.backends.sql.items_words import IndexedText, index_changes, indexed_terms
+from holdfast.memory.backends.sql.items_words import Counts, IndexedText, index_changes, indexed_terms
 from holdfast.memory.backends.sql.plan import Plan, Row, Statement, change, fetch, many, rows
 from holdfast.memory.store_requests import Namespace
 
@@ -18,12 +18,11 @@ class Place(NamedTuple):
     ns: str
 
 
-def remove(t: ItemTables, places: Sequence[Place]) -> Plan[None]:
-    """Delete these rows. The namespaces that they leave empty are the caller's to drop."""
-    indexed = yield from indexed_terms(t, [place.item_id for place in places])
+def removal(t: ItemTables, places: Sequence[Place], indexed: Mapping[int, Counts]) -> list[Statement]:
+    """Delete these rows, indexed with that. The namespaces that they leave empty are the caller's to drop."""
     texts = [IndexedText(place.ns_id, place.item_id, indexed.get(place.item_id, {}), {}) for place in places]
     numbers = [(place.item_id,) for place in places]
-    yield [
+    return [
         *index_changes(t, texts),
         many(f"DELETE FROM {t.vectors} WHERE item_id = ?", numbers),
         many(f"DELETE FROM {t.items} WHERE id = ?", numbers),
@@ -90,8 +89,8 @@ def purge(t: ItemTables, now_us: int) -> Plan[int]:
     count = 0
     while found := (yield from (_expired_locked if t.versions.shared else _expired)(t, now_us)):
         places = [Place(*row) for row in found]
-        yield from remove(t, places)
-        yield [drop_empty(t, {place.ns for place in places})]
+        indexed = yield from indexed_terms(t, [place.item_id for place in places])
+        yield [*removal(t, places, indexed), drop_empty(t, {place.ns for place in places})]
         count += len(found)
         if t.versions.shared:
             break

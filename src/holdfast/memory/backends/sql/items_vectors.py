@@ -4,15 +4,15 @@ What memory holds is checked against the namespace's row in the same transaction
 All arithmetic happens inside the plan, so never on an event loop.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.core.errors import Corrupt
 from holdfast.memory.backends.sql.items_matrix import GONE, Changes, Matrix, MatrixCache, Stamp
 from holdfast.memory.backends.sql.items_rows import best_items, key_of
 from holdfast.memory.backends.sql.items_schema import ItemTables
-from holdfast.memory.backends.sql.items_spaces import namespace_rows, select_namespaces
-from holdfast.memory.backends.sql.plan import Plan, fetch
+from holdfast.memory.backends.sql.items_spaces import NamespaceRow, namespace_rows, select_namespaces
+from holdfast.memory.backends.sql.plan import Plan, Row, fetch
 from holdfast.memory.store_requests import StoredHit, VectorRequest
 from holdfast.memory.vectors import VectorSpace, prepare, score_all, top, unpack
 
@@ -52,6 +52,13 @@ def nearest(t: ItemTables, cache: MatrixCache, request: VectorRequest) -> Plan[l
     if namespace is None or namespace.space is None:
         return []
     request.space.check(namespace.space, request.namespace)
+    return (yield from exact(t, cache, namespace, request))
+
+
+def exact(
+    t: ItemTables, cache: MatrixCache, namespace: NamespaceRow, request: VectorRequest
+) -> Plan[list[StoredHit]]:
+    """The nearest of a namespace with vectors, by comparing all of them."""
     stamp = Stamp(namespace.ns_id, namespace.vector_version, namespace.removals)
     matrix = yield from _matrix(t, cache, stamp, request.space)
     if matrix is None:
@@ -171,9 +178,15 @@ def _block(t: ItemTables, ns_id: int, after: int, space: VectorSpace) -> Plan[_B
     )
     if not found:
         return _Block(np.empty(0, dtype=np.int64), np.empty((0, space.dimension), dtype=np.float32), after)
-    numbers, versions, vectors = zip(*found, strict=True)
-    if set(map(len, vectors)) != {size}:
+    item_ids = np.array([row[0] for row in found], dtype=np.int64)
+    return _Block(item_ids, matrix_of(t, found, space), found[-1][1])
+
+
+def matrix_of(t: ItemTables, found: Sequence[Row], space: VectorSpace) -> "Floats":
+    """The vectors of rows with item, version and vector, ready to be compared."""
+    size = space.dimension * _FLOAT_BYTES
+    vectors = [row[2] for row in found]
+    if not set(map(len, vectors)) <= {size}:
         place = f"{t.vectors} {next(number for number, _, vector in found if len(vector) != size)}"
         raise Corrupt(f"{place}: the vector has not {space.dimension} components", place=place)
-    rows = prepare(space.metric, unpack(vectors, space.dimension))
-    return _Block(np.array(numbers, dtype=np.int64), rows, versions[-1])
+    return prepare(space.metric, unpack(vectors, space.dimension))

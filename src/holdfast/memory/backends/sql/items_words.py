@@ -4,7 +4,7 @@ All numbers are those of the namespaces looked through, and exact: no tenant's r
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from holdfast.memory.backends.sql import text_index
 from holdfast.memory.backends.sql.items_matches import Numbers, matches
 from holdfast.memory.backends.sql.items_rows import LIVE, best_items, in_namespace, lists
 from holdfast.memory.backends.sql.items_schema import ANALYSER_MARK, ItemTables
-from holdfast.memory.backends.sql.plan import Plan, Statement, change, fetch, many, rows
+from holdfast.memory.backends.sql.plan import Plan, Row, Statement, change, fetch, many, rows
 from holdfast.memory.store_requests import StoredCandidate, StoredCandidates, TextRequest
 from holdfast.memory.text import analyse, value_text
 
@@ -49,6 +49,11 @@ def indexed_terms(t: ItemTables, item_ids: Sequence[int]) -> Plan[dict[int, Coun
         rows(f"SELECT item_id, terms FROM {t.terms} WHERE item_id IN {marks}", *values)
         for marks, values in lists(item_ids)
     ]
+    return parse_terms(results)
+
+
+def parse_terms(results: Iterable[Iterable[Row]]) -> dict[int, Counts]:
+    """Rows of items and their terms, by item."""
     return {item_id: _parse(text) for result in results for item_id, text in result}
 
 
