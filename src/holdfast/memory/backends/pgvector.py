@@ -18,7 +18,7 @@ from holdfast.memory.backends.sql.items_rows import best_items, key_of
 from holdfast.memory.backends.sql.items_schema import ItemTables
 from holdfast.memory.backends.sql.items_spaces import NamespaceRow, namespace_rows, select_namespaces
 from holdfast.memory.backends.sql.items_vectors import exact, matrix_of
-from holdfast.memory.backends.sql.plan import Plan, Row, Statement, fetch, many, rows
+from holdfast.memory.backends.sql.plan import Plan, Row, Statement, fetch, heavy, many, rows
 from holdfast.memory.backends.sql.schema import Schema
 from holdfast.memory.store_requests import Namespace, StoredHit, VectorRequest
 from holdfast.memory.vectors import Metric, VectorSpace, prepare, score_all, unpack
@@ -130,7 +130,7 @@ class _Scored(NamedTuple):
 def nearest(index: Index, cache: MatrixCache, request: VectorRequest) -> Plan[Answer]:
     """See :class:`VectorRequest`."""
     t, key = index.tables, key_of(request.namespace)
-    *results, ((newest, behind),) = yield [*select_namespaces(t, [key]), _select_state(index, key)]
+    *results, ((newest, behind),) = yield heavy([*select_namespaces(t, [key]), _select_state(index, key)])
     namespace = namespace_rows(results).get(key)
     if namespace is None or namespace.space is None:
         return Answer([])
@@ -170,10 +170,8 @@ def _by_index(
     newer = yield from fetch(sql, namespace.ns_id, newest)
     wanted = min(max(_FEWEST, 2 * request.limit), _MOST)
     while wanted <= _MOST and request.limit <= wanted:
-        *_, candidates = yield [
-            *_settings(wanted),
-            _select_candidates(index, namespace.ns_id, request, wanted),
-        ]
+        asked = [*_settings(wanted), _select_candidates(index, namespace.ns_id, request, wanted)]
+        *_, candidates = yield heavy(asked)
         scored = _scored(t, [*candidates, *newer], request)
         items = yield from best_items(
             t, (scored.item_ids[row] for row in scored.ranking), request.limit, request.filter, request.now_us
@@ -248,12 +246,12 @@ def add_newer(index: Index, ns_id: int, portion: int = PORTION) -> Plan[int]:
     if not free:
         return 0  # somebody is at it
     # Locked against deletion only: whoever replaces one of these waits for this portion.
-    found = yield from fetch(
+    sql = (
         f"SELECT item_id, version, vector FROM {t.vectors} WHERE ns_id = ? AND version >"
         f" (SELECT COALESCE(MAX(version), 0) FROM {index.table} WHERE ns_id = ?)"
-        " ORDER BY version LIMIT ? FOR KEY SHARE",
-        *(ns_id, ns_id, portion),
+        " ORDER BY version LIMIT ? FOR KEY SHARE"
     )
+    (found,) = yield heavy([rows(sql, ns_id, ns_id, portion)])
     if found:
         texts = _texts(matrix_of(t, found, index.space))
         yield [

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from holdfast.memory.backends.sql.items_rows import LIVE, in_namespace, key_of, lists
 from holdfast.memory.backends.sql.items_schema import ItemTables
-from holdfast.memory.backends.sql.plan import Plan, Row, Statement, rows
+from holdfast.memory.backends.sql.plan import Plan, Row, Statement, heavy, rows
 from holdfast.memory.encoding import encode_id
 from holdfast.memory.ranking import K1, B
 from holdfast.memory.store_requests import TextRequest
@@ -79,7 +79,7 @@ def matches(t: ItemTables, request: TextRequest, numbers: Numbers) -> Plan[Found
         found = yield from _rarest_first(t, request, numbers)
         if found is not None:
             return found
-    postings = yield [_select(t, request, term) for term in request.terms]
+    postings = yield heavy([_select(t, request, term) for term in request.terms])
     frequencies = {term: len(part) for term, part in zip(request.terms, postings, strict=True)}
     return Found(postings, frequencies)
 
@@ -106,7 +106,7 @@ def _rarest_first(t: ItemTables, request: TextRequest, numbers: Numbers) -> Plan
         least = best[-1] if len(best) == request.limit else 0.0
         if more < least:
             break
-        (read[waiting[0]],) = yield [_select(t, request, waiting[0])]
+        (read[waiting[0]],) = yield heavy([_select(t, request, waiting[0])])
         _add(scores, read[waiting[0]], sizes[waiting[0]][0], numbers)
         del waiting[0]
     if waiting:

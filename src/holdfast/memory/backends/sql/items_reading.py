@@ -15,7 +15,7 @@ from holdfast.memory.backends.sql.items_rows import (
     stored_item,
 )
 from holdfast.memory.backends.sql.items_schema import ItemTables
-from holdfast.memory.backends.sql.plan import Plan, Row, fetch, rows
+from holdfast.memory.backends.sql.plan import Plan, Row, fetch, heavy, rows
 from holdfast.memory.encoding import encode_id
 from holdfast.memory.namespaces import below
 from holdfast.memory.store_requests import Namespace, ScanRequest, StoredItem
@@ -69,7 +69,8 @@ def _by_key(t: ItemTables, request: ScanRequest) -> _Portion:
     columns, (extra, params) = _columns(request), narrowed(t, request.filter)
 
     def select(condition: str, bounds: tuple[str, ...], limit: int) -> Plan[list[Row]]:
-        return fetch(
+        return _read(
+            request,
             f"SELECT {columns} FROM {t.items} WHERE {condition}{extra} AND {LIVE} ORDER BY ns, item_key LIMIT ?",
             *(*bounds, *params, request.now_us, limit),
         )
@@ -101,7 +102,7 @@ def _by_version(t: ItemTables, request: ScanRequest) -> _Portion:
         where = f"{condition}{beyond}{extra} AND {LIVE} ORDER BY version {direction} LIMIT ?"
         values = (*bounds, *bound_params, *params, request.now_us, limit)
         if not request.prefix:
-            return (yield from fetch(f"SELECT {columns} FROM {t.items} WHERE {where}", *values))
+            return (yield from _read(request, f"SELECT {columns} FROM {t.items} WHERE {where}", *values))
         # Many namespaces are sorted by the numbers in the index; only then are items read.
         numbers = yield from fetch(f"SELECT id FROM {t.items} WHERE {where}", *values)
         results = yield [
@@ -112,6 +113,13 @@ def _by_version(t: ItemTables, request: ScanRequest) -> _Portion:
         return sorted(found, key=lambda row: int(row[-1]), reverse=newest)
 
     return portion
+
+
+def _read(request: ScanRequest, sql: str, *params: object) -> Plan[list[Row]]:
+    """Rows of items: to test many of them takes time."""
+    batch = [rows(sql, *params)]
+    (found,) = yield heavy(batch) if request.filter.conditions else batch
+    return list(found)
 
 
 def _columns(request: ScanRequest) -> str:

@@ -8,7 +8,7 @@ from typing import TypeVar
 from holdfast.core import codec
 from holdfast.memory.backends.sql.items_documents import contained
 from holdfast.memory.backends.sql.items_schema import ItemTables
-from holdfast.memory.backends.sql.plan import Plan, Row, rows
+from holdfast.memory.backends.sql.plan import Plan, Row, heavy, rows
 from holdfast.memory.encoding import decode_id, encode_id
 from holdfast.memory.filters import Filter
 from holdfast.memory.namespaces import below, decode_namespace, encode_namespace
@@ -91,13 +91,14 @@ def best_items(
     extra, params = narrowed(t, condition)
     portion = min(limit, PORTION) if not condition.conditions else min(max(2 * limit, 64), PORTION)
     while len(found) < limit and (wanted := list(islice(numbers, portion))):
-        results = yield [
+        asked = [
             rows(
                 f"SELECT id, {COLUMNS} FROM {t.items} WHERE id IN {marks}{extra} AND {LIVE}",
                 *(*values, *params, now_us),
             )
             for marks, values in lists(wanted)
         ]
+        results = yield heavy(asked) if condition.conditions else asked
         by_number = {row[0]: row[1:] for result in results for row in result}
         for number in wanted:
             if number in by_number and passes(condition, item := stored_item(by_number[number])):

@@ -14,7 +14,7 @@ from holdfast.memory.backends.sql import text_index
 from holdfast.memory.backends.sql.items_matches import Numbers, matches
 from holdfast.memory.backends.sql.items_rows import LIVE, best_items, in_namespace, lists
 from holdfast.memory.backends.sql.items_schema import ANALYSER_MARK, ItemTables
-from holdfast.memory.backends.sql.plan import Plan, Row, Statement, change, fetch, many, rows
+from holdfast.memory.backends.sql.plan import Plan, Row, Statement, change, heavy, many, rows
 from holdfast.memory.store_requests import StoredCandidate, StoredCandidates, TextRequest
 from holdfast.memory.text import analyse, value_text
 
@@ -111,11 +111,11 @@ def rebuild(t: ItemTables) -> Plan[None]:
     yield [change(f"DELETE FROM {t.postings}"), change(f"DELETE FROM {t.terms}"), *_set_mark(t)]
     last = 0
     while True:
-        found = yield from fetch(
+        sql = (
             f"SELECT i.id, n.ns_id, i.value FROM {t.items} i JOIN {t.namespaces} n ON n.ns = i.ns"
-            " WHERE i.id > ? ORDER BY i.id LIMIT ?",
-            *(last, _REBUILD_ROWS),
+            " WHERE i.id > ? ORDER BY i.id LIMIT ?"
         )
+        (found,) = yield heavy([rows(sql, last, _REBUILD_ROWS)])
         if not found:
             return
         texts = [IndexedText(ns_id, item_id, {}, _terms_of(value)) for item_id, ns_id, value in found]

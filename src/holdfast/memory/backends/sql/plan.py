@@ -21,12 +21,15 @@ A server commits in the same round trip. What such a plan does after all is done
 LAST_GUARD = GUARD | LAST
 FRESH = 4
 """On the first statement of a plan that reads: each statement sees what is committed when it begins."""
+HEAVY = 8
+"""On a batch's first statement: what the plan does with the results takes time. Where plans run on an event loop, it
+is done in a thread."""
 
 
 class Statement(NamedTuple):
     """``kind``: "rows" answers with a list of rows, "change" and "many" with the number of rows changed.
 
-    ``mark``: a sum of :data:`GUARD`, :data:`LAST` and :data:`FRESH`.
+    ``mark``: a sum of :data:`GUARD`, :data:`LAST`, :data:`FRESH` and :data:`HEAVY`.
     """
 
     kind: str
@@ -60,6 +63,12 @@ def last(batch: Batch) -> Batch:
     """The batch, marked as the plan's last one. It must not be empty."""
     first = batch[0]
     return [first._replace(mark=first.mark | LAST), *batch[1:]]
+
+
+def heavy(batch: Batch) -> Batch:
+    """The batch, marked as one whose results take time. It must not be empty."""
+    first = batch[0]
+    return [first._replace(mark=first.mark | HEAVY), *batch[1:]]
 
 
 def fetch(sql: str, *params: Any) -> Plan[list[Row]]:

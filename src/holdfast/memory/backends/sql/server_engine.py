@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 from holdfast.core.errors import Closed, HoldfastError
 from holdfast.memory.backends.sql.binding import BoundEngine
-from holdfast.memory.backends.sql.plan import FRESH, LAST, Batch, Plan, PlanFactory
+from holdfast.memory.backends.sql.plan import FRESH, HEAVY, LAST, Batch, Plan, PlanFactory
 from holdfast.memory.backends.sql.schema import Schema, migrate
 from holdfast.memory.blocking import drive
 
@@ -223,9 +223,14 @@ class ServerEngine:
                 attempt.committing = write and commit
                 results = await session.run(batch, begin, commit=commit, dirty=attempt.dirty)
                 attempt.dirty = attempt.dirty or any(statement.kind != "rows" for statement in batch)
-                batch = plan.send(results)
+                if mark & HEAVY and not self.driver.blocking:
+                    batch = await _in_thread(plan, results)
+                else:
+                    batch = plan.send(results)
         except StopIteration as stop:
             value: T = stop.value
+        except _Ended as ended:
+            value = ended.value
         if session.in_transaction:
             attempt.committing = write
             await session.run([], "", commit=True, dirty=False)
@@ -266,4 +271,29 @@ async def _to_its_end(coroutine: Coroutine[Any, Any, T]) -> T:
             await asyncio.wait([task])
         if not task.cancelled() and task.exception() is not None:
             pass  # looked at: the caller was cancelled, and nothing was written
+        raise
+
+
+class _Ended(Exception):
+    """A plan's `StopIteration`, which no future can carry."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.value = value
+
+
+async def _in_thread(plan: Plan[Any], results: list[Any]) -> Batch:
+    """Go on with a plan off the event loop. A caller that is cancelled waits: a plan can't be left while it runs."""
+
+    def go_on() -> Batch:
+        try:
+            return plan.send(results)
+        except StopIteration as stop:
+            raise _Ended(stop.value) from None
+
+    running = asyncio.get_running_loop().run_in_executor(None, go_on)
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
         raise
