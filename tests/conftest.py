@@ -17,6 +17,8 @@ from tests.suppressions import find_suppressions
 
 pytest.register_assert_rewrite("holdfast.testing")
 
+pytest_plugins = ("tests.servers.fixtures",)
+
 # Examples have no deadline (machines differ) and print what reproduces them; CI draws the same each time.
 settings.register_profile("holdfast", deadline=None, print_blob=True)
 settings.register_profile("holdfast-ci", deadline=None, print_blob=True, derandomize=True, database=None)

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.memory.backends.sql.binding import BoundEngine
 from holdfast.memory.backends.sql.checkpointer import SqlCheckpointer
 from holdfast.memory.backends.sql.dialect import Dialect, Tables
 from holdfast.memory.backends.sql.plan import Statement, change, many, rows
 from holdfast.memory.backends.sql.schema import checkpoint_schema
 from holdfast.memory.backends.sql.text_index import IndexRow
-from holdfast.memory.backends.sqlite_engine import BoundEngine, Durability, SqliteEngine, ThreadedSqliteEngine
+from holdfast.memory.backends.sqlite_engine import Durability, SqliteEngine, ThreadedSqliteEngine
 from holdfast.memory.sync import SyncCheckpointer
 
 SQLITE = Dialect(

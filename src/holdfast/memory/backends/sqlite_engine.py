@@ -9,7 +9,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Awaitable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -23,7 +23,8 @@ from holdfast.core.errors import (
     StorageFull,
     Unavailable,
 )
-from holdfast.memory.backends.sql.plan import Batch, Plan, PlanFactory, Statement, fetch
+from holdfast.memory.backends.sql.binding import BoundEngine
+from holdfast.memory.backends.sql.plan import GUARD, Batch, Plan, PlanFactory, Statement, fetch
 from holdfast.memory.backends.sql.schema import Schema, migrate
 from holdfast.memory.backends.workers import Workers
 
@@ -73,7 +74,7 @@ class SqliteEngine:
         self._ready: set[tuple[str, str]] = set()
         self._latest: Schema | None = None  # one that is ready
 
-    def using(self, schema: Schema) -> "BoundEngine":
+    def using(self, schema: Schema) -> BoundEngine:
         """This engine for plans that use these tables: before the first one, they are seen to."""
         return BoundEngine(self, schema)
 
@@ -277,31 +278,6 @@ class ThreadedSqliteEngine(SqliteEngine):
             workers.stop()
 
 
-class BoundEngine:
-    """An engine for plans on one component's tables, which exist before the first plan runs."""
-
-    __slots__ = ("_schema", "engine")
-
-    def __init__(self, engine: SqliteEngine, schema: Schema) -> None:
-        self.engine = engine
-        self._schema = schema
-
-    def read(self, plan: PlanFactory[T]) -> Awaitable[T]:
-        return self.engine.read(plan, self._schema)
-
-    def write(self, plan: PlanFactory[T]) -> Awaitable[T]:
-        return self.engine.write(plan, self._schema)
-
-    def later(self, plan: PlanFactory[Any]) -> None:
-        self.engine.later(plan, self._schema)
-
-    def scrub(self) -> Coroutine[Any, Any, None]:
-        return self.engine.scrub()
-
-    def close(self) -> Coroutine[Any, Any, None]:
-        return self.engine.close()
-
-
 async def _done(value: T) -> T:
     return value
 
@@ -340,11 +316,11 @@ def _transact(connection: sqlite3.Connection, plan: Plan[T], begin: str, first: 
 def _run_batch(cursor: sqlite3.Cursor, batch: Sequence[Statement]) -> list[Any]:
     results: list[Any] = []
     execute = cursor.execute
-    for kind, sql, params, is_guard in batch:
+    for kind, sql, params, mark in batch:
         if kind == "change":
             changed = execute(sql, params).rowcount
             results.append(changed)
-            if is_guard and not changed:
+            if not changed and mark & GUARD:
                 break
         elif kind == "many":
             results.append(cursor.executemany(sql, params).rowcount)

@@ -30,6 +30,7 @@ class Dialect:
     clustered: str  # suffix of a table that is stored in the order of its primary key
     partial_indexes: bool = False  # whether an index may leave rows out
     bind_key: Callable[[bytes], bytes | bytearray] = bytes  # how its driver takes a key the quickest
+    lock: str = ""  # suffix of a query whose rows nobody else may change until the transaction ends
 
     def where(self, condition: str) -> str:
         """Leave other rows out of an index, where the database can; the index is right either way."""
@@ -45,6 +46,11 @@ def checked_identifier(value: object, field: str) -> str:
     return value
 
 
+def qualified(schema: str | None, table: str) -> str:
+    """A table's name with that of the schema that it is in. Names of indexes must not have it."""
+    return table if schema is None else f"{schema}.{table}"
+
+
 @dataclass(frozen=True, slots=True)
 class Tables:
     """The names of the checkpoint tables under one prefix, and the dialect that they are in."""
@@ -52,42 +58,45 @@ class Tables:
     dialect: Dialect
     text: "TextIndex"
     prefix: str = "holdfast"
+    schema: str | None = None
 
     def __post_init__(self) -> None:
         checked_identifier(self.prefix, "table_name")
+        if self.schema is not None:
+            checked_identifier(self.schema, "schema")
 
     @property
     def meta(self) -> str:
-        return f"{self.prefix}_meta"
+        return qualified(self.schema, f"{self.prefix}_meta")
 
     @property
     def threads(self) -> str:
-        return f"{self.prefix}_threads"
+        return qualified(self.schema, f"{self.prefix}_threads")
 
     @property
     def lives(self) -> str:
-        return f"{self.prefix}_lives"
+        return qualified(self.schema, f"{self.prefix}_lives")
 
     @property
     def ghosts(self) -> str:
-        return f"{self.prefix}_ghosts"
+        return qualified(self.schema, f"{self.prefix}_ghosts")
 
     @property
     def hidden(self) -> str:
-        return f"{self.prefix}_hidden"
+        return qualified(self.schema, f"{self.prefix}_hidden")
 
     @property
     def checkpoints(self) -> str:
-        return f"{self.prefix}_checkpoints"
+        return qualified(self.schema, f"{self.prefix}_checkpoints")
 
     @property
     def entries(self) -> str:
-        return f"{self.prefix}_entries"
+        return qualified(self.schema, f"{self.prefix}_entries")
 
     @property
     def writes(self) -> str:
-        return f"{self.prefix}_writes"
+        return qualified(self.schema, f"{self.prefix}_writes")
 
     @property
     def words(self) -> str:
-        return f"{self.prefix}_words"
+        return qualified(self.schema, f"{self.prefix}_words")

@@ -86,7 +86,8 @@ def lengths(t: ItemTables, cache: LengthCache, ns: str, stamp: Stamp) -> Plan[Le
         return known if known.stamp == stamp else None
     counted: _Counted | None = None
     if known is None or known.stamp.removals != stamp.removals:
-        counted = _Counted(*(yield from fetch(f"SELECT {_COUNTS} FROM {t.items} WHERE ns = ?", ns))[0])
+        ((documents, total, first),) = yield from fetch(f"SELECT {_COUNTS} FROM {t.items} WHERE ns = ?", ns)
+        counted = _Counted(documents, int(total), first)
         if counted.documents > cache.most:
             return None
     # Of what went, the lengths may stay: nobody asks for them. But not too many.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from holdfast.memory.backends.sql.items_lengths import Lengths
 from holdfast.memory.backends.sql.items_rows import LIVE, in_namespace, key_of, lists
 from holdfast.memory.backends.sql.items_schema import ItemTables
-from holdfast.memory.backends.sql.plan import Plan, Row, Statement, fetch, rows
+from holdfast.memory.backends.sql.plan import Plan, Row, Statement, fetch, heavy, rows
 from holdfast.memory.encoding import encode_id
 from holdfast.memory.ranking import K1, B
 from holdfast.memory.store_requests import TextRequest
@@ -158,7 +158,7 @@ def matches(source: Source, numbers: Numbers) -> Plan[Found]:
     terms = source.request.terms
     if (yield from source.is_large(numbers)):
         return (yield from _rarest_first(source, numbers))
-    found = yield [source.select(term) for term in terms]
+    found = yield heavy([source.select(term) for term in terms])
     postings = [source.read(part) for part in found]
     frequencies = dict(zip(terms, map(len, postings), strict=True))
     return Found(postings, frequencies, source.lengths, source.versions)
@@ -178,7 +178,7 @@ def _rarest_first(source: Source, numbers: Numbers) -> Plan[Found]:
         if len(scores) >= limit and more < (least := _least_of_best(scores, limit)):
             break
         term = waiting.pop(0)
-        (found,) = yield [source.select(term)]
+        (found,) = yield heavy([source.select(term)])
         read[term] = source.read(found)
         _add(scores, read[term], sizes[term][0], numbers, source.lengths)
     if waiting:

@@ -18,7 +18,7 @@ from holdfast.memory.backends.sql.items_rows import (
     stored_item,
 )
 from holdfast.memory.backends.sql.items_schema import ItemTables
-from holdfast.memory.backends.sql.plan import Plan, Row, fetch, rows
+from holdfast.memory.backends.sql.plan import Plan, Row, fetch, heavy, rows
 from holdfast.memory.encoding import encode_id
 from holdfast.memory.filters import compile_filter
 from holdfast.memory.namespaces import below
@@ -71,10 +71,11 @@ _Portion = Callable[[Row | None, int], Plan[list[Row]]]
 def _by_key(t: ItemTables, request: ScanRequest) -> _Portion:
     low, high = below(key_of(request.namespace))
     start = None if request.after is None else (key_of(request.after[0]), encode_id(request.after[1]))
-    columns, (extra, params) = _columns(request), narrowed(request.filter)
+    columns, (extra, params) = _columns(request), narrowed(t, request.filter)
 
     def select(condition: str, bounds: tuple[str, ...], limit: int) -> Plan[list[Row]]:
-        return fetch(
+        return _read(
+            request,
             f"SELECT {columns} FROM {t.items} WHERE {condition}{extra} AND {LIVE} ORDER BY ns, item_key LIMIT ?",
             *(*bounds, *params, request.now_us, limit),
         )
@@ -98,7 +99,7 @@ def _by_version(t: ItemTables, request: ScanRequest) -> _Portion:
     newest = request.order == "newest"
     sign, direction = ("<", "DESC") if newest else (">", "ASC")
     condition, bounds = in_namespace(request.namespace, request.prefix)
-    columns, (extra, params) = _columns(request), narrowed(request.filter)
+    columns, (extra, params) = _columns(request), narrowed(t, request.filter)
 
     def portion(last: Row | None, limit: int) -> Plan[list[Row]]:
         bound = request.version if last is None else last[-1]
@@ -106,7 +107,7 @@ def _by_version(t: ItemTables, request: ScanRequest) -> _Portion:
         where = f"{condition}{beyond}{extra} AND {LIVE} ORDER BY version {direction} LIMIT ?"
         values = (*bounds, *bound_params, *params, request.now_us, limit)
         if not request.prefix:
-            return (yield from fetch(f"SELECT {columns} FROM {t.items} WHERE {where}", *values))
+            return (yield from _read(request, f"SELECT {columns} FROM {t.items} WHERE {where}", *values))
         # Many namespaces are sorted by the numbers in the index; only then are items read.
         numbers = yield from fetch(f"SELECT id FROM {t.items} WHERE {where}", *values)
         results = yield [
@@ -117,6 +118,13 @@ def _by_version(t: ItemTables, request: ScanRequest) -> _Portion:
         return sorted(found, key=lambda row: int(row[-1]), reverse=newest)
 
     return portion
+
+
+def _read(request: ScanRequest, sql: str, *params: object) -> Plan[list[Row]]:
+    """Rows of items: to test many of them takes time."""
+    batch = [rows(sql, *params)]
+    (found,) = yield heavy(batch) if request.filter.conditions else batch
+    return list(found)
 
 
 def _columns(request: ScanRequest) -> str:

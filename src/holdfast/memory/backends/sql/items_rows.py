@@ -6,8 +6,9 @@ from itertools import islice
 from typing import TypeVar
 
 from holdfast.core import codec
+from holdfast.memory.backends.sql.items_documents import contained
 from holdfast.memory.backends.sql.items_schema import ItemTables
-from holdfast.memory.backends.sql.plan import Plan, Row, rows
+from holdfast.memory.backends.sql.plan import Plan, Row, heavy, rows
 from holdfast.memory.encoding import decode_id, encode_id
 from holdfast.memory.filters import Filter
 from holdfast.memory.namespaces import below, decode_namespace, encode_namespace
@@ -50,12 +51,16 @@ def group_key(group: object) -> str | None:
     return encode_id(group) if type(group) is str and 0 < len(group) <= MAX_ID_CHARACTERS else None
 
 
-def narrowed(condition: Filter) -> tuple[str, tuple[str, ...]]:
-    """What of a filter the column of groups can answer, as a condition; all of it is tested on the items."""
+def narrowed(t: ItemTables, condition: Filter) -> tuple[str, tuple[str, ...]]:
+    """What of a filter the database can answer, as a condition; all of it is tested on the items."""
+    if not condition.conditions:
+        return "", ()
     for test in condition.conditions:
         if (test.source, test.path, test.op) == ("metadata", (GROUP,), "$eq"):
             key = group_key(test.operand)
             return ("", ()) if key is None else (" AND group_key = ?", (key,))
+    if t.documents is not None and (wanted := contained(condition)) is not None:
+        return f" AND (document IS NULL OR document @> CAST(? AS {t.documents}))", (wanted,)
     return "", ()
 
 
@@ -85,16 +90,17 @@ def best_items(
     """The first ``limit`` items of a ranking of numbers that live and pass, in its order."""
     found: dict[int, StoredItem] = {}
     numbers = iter(ranking)
-    extra, params = narrowed(condition)
+    extra, params = narrowed(t, condition)
     portion = min(limit, PORTION) if not condition.conditions else min(max(2 * limit, 64), PORTION)
     while len(found) < limit and (wanted := list(islice(numbers, portion))):
-        results = yield [
+        asked = [
             rows(
                 f"SELECT id, {COLUMNS} FROM {t.items} WHERE id IN {marks}{extra} AND {LIVE}",
                 *(*values, *params, now_us),
             )
             for marks, values in lists(wanted)
         ]
+        results = yield heavy(asked) if condition.conditions else asked
         by_number = {row[0]: row[1:] for result in results for row in result}
         for number in wanted:
             if number in by_number and passes(condition, item := stored_item(by_number[number])):

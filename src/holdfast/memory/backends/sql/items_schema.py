@@ -8,7 +8,7 @@
                 put writes and a clearing deletes neighbouring rows
     terms       the terms of each item as they were indexed: what to take out of the postings again
     vectors     the embeddings, float32
-    counters    the last version
+    counters    where versions come from: see `items_versions`
 
 Versions never repeat, so neither do the numbers of items and namespaces: what was cached for a number is never
 taken for something else.
@@ -16,50 +16,64 @@ taken for something else.
 
 from dataclasses import dataclass
 
-from holdfast.memory.backends.sql.dialect import Dialect, checked_identifier
+from holdfast.memory.backends.sql.dialect import Dialect, checked_identifier, qualified
+from holdfast.memory.backends.sql.items_versions import ONE_COUNTER, Versions
 from holdfast.memory.backends.sql.schema import Schema
 
 ANALYSER_MARK = "text:analyser"
-VERSIONS = "versions"
 
 
 @dataclass(frozen=True, slots=True)
 class ItemTables:
     """The names of a store's tables: exactly the given one for the items, the others begin with it.
 
-    ``sparse_indexes``: the database can leave rows without a value out of an index.
+    ``versions``: where versions come from, and how writers keep out of each other's way. ``schema``: where the tables
+    are, if not where the database looks first. ``documents``: the database's own type for JSON, if it can look into the
+    metadata itself; see `items_documents`.
     """
 
     dialect: Dialect
-    items: str = "holdfast_items"
-    sparse_indexes: bool = True
+    name: str = "holdfast_items"
+    versions: Versions = ONE_COUNTER
+    schema: str | None = None
+    documents: str | None = None
 
     def __post_init__(self) -> None:
-        checked_identifier(self.items, "table_name")
+        checked_identifier(self.name, "table_name")
+        if self.schema is not None:
+            checked_identifier(self.schema, "schema")
+
+    def table(self, part: str) -> str:
+        """The table for that, beside the items."""
+        return qualified(self.schema, f"{self.name}_{part}")
+
+    @property
+    def items(self) -> str:
+        return qualified(self.schema, self.name)
 
     @property
     def meta(self) -> str:
-        return f"{self.items}_meta"
+        return self.table("meta")
 
     @property
     def namespaces(self) -> str:
-        return f"{self.items}_namespaces"
+        return self.table("namespaces")
 
     @property
     def postings(self) -> str:
-        return f"{self.items}_postings"
+        return self.table("postings")
 
     @property
     def terms(self) -> str:
-        return f"{self.items}_terms"
+        return self.table("terms")
 
     @property
     def vectors(self) -> str:
-        return f"{self.items}_vectors"
+        return self.table("vectors")
 
     @property
     def counters(self) -> str:
-        return f"{self.items}_counters"
+        return self.table("counters")
 
 
 def items_schema(t: ItemTables) -> Schema:
@@ -68,33 +82,30 @@ def items_schema(t: ItemTables) -> Schema:
         component="items",
         meta=t.meta,
         dialect_text=t.dialect.id_text,
-        steps=((*_version_1(t), *_reconcile(t)),),
+        steps=((*_version_1(t), *_reconcile(t), *t.versions.ddl(t.counters, t.items, t.dialect)),),
         tables=(t.items, t.namespaces, t.postings, t.terms, t.vectors, t.counters),
     )
 
 
 def _version_1(t: ItemTables) -> tuple[str, ...]:
     d = t.dialect
-
-    def where_present(column: str) -> str:
-        return f" WHERE {column} IS NOT NULL" if t.sparse_indexes else ""
-
+    document = "" if t.documents is None else f", document {t.documents}"
     return (
         f"""CREATE TABLE {t.items} (
             id {d.number} NOT NULL PRIMARY KEY, ns {d.id_text} NOT NULL, item_key {d.id_text} NOT NULL,
             version {d.number} NOT NULL, created_at {d.number} NOT NULL, updated_at {d.number} NOT NULL,
             expires_at {d.number}, length {d.number} NOT NULL, group_key {d.id_text}, ordinal {d.number},
-            metadata {d.text} NOT NULL, value {d.text} NOT NULL)""",
-        f"CREATE UNIQUE INDEX {t.items}_place ON {t.items} (ns, item_key)",
+            metadata {d.text} NOT NULL, value {d.text} NOT NULL{document})""",
+        f"CREATE UNIQUE INDEX {t.name}_place ON {t.items} (ns, item_key)",
         # The statistics of a namespace are counted from this index alone.
-        f"CREATE INDEX {t.items}_version ON {t.items} (ns, version, expires_at, length)",
-        f"CREATE INDEX {t.items}_expiry ON {t.items} (expires_at){where_present('expires_at')}",
-        f"CREATE INDEX {t.items}_group ON {t.items} (ns, group_key, ordinal){where_present('group_key')}",
+        f"CREATE INDEX {t.name}_version ON {t.items} (ns, version, expires_at, length)",
+        f"CREATE INDEX {t.name}_expiry ON {t.items} (expires_at){d.where('expires_at IS NOT NULL')}",
+        f"CREATE INDEX {t.name}_group ON {t.items} (ns, group_key, ordinal){d.where('group_key IS NOT NULL')}",
         f"""CREATE TABLE {t.namespaces} (
             ns_id {d.number} NOT NULL PRIMARY KEY, ns {d.id_text} NOT NULL,
             dimension {d.number}, metric {d.id_text}, embedder {d.id_text},
             vector_version {d.number} NOT NULL, removals {d.number} NOT NULL)""",
-        f"CREATE UNIQUE INDEX {t.namespaces}_ns ON {t.namespaces} (ns)",
+        f"CREATE UNIQUE INDEX {t.name}_namespaces_ns ON {t.namespaces} (ns)",
         f"""CREATE TABLE {t.postings} (
             ns_id {d.number} NOT NULL, term {d.id_text} NOT NULL, item_id {d.number} NOT NULL,
             tf {d.number} NOT NULL, PRIMARY KEY (ns_id, term, item_id)){d.clustered}""",
@@ -102,8 +113,7 @@ def _version_1(t: ItemTables) -> tuple[str, ...]:
         f"""CREATE TABLE {t.vectors} (
             item_id {d.number} NOT NULL PRIMARY KEY, ns_id {d.number} NOT NULL, version {d.number} NOT NULL,
             vector {d.binary} NOT NULL)""",
-        f"CREATE INDEX {t.vectors}_version ON {t.vectors} (ns_id, version)",
-        f"CREATE TABLE {t.counters} (name {d.id_text} NOT NULL PRIMARY KEY, value {d.number} NOT NULL)",
+        f"CREATE INDEX {t.name}_vectors_version ON {t.vectors} (ns_id, version)",
     )
 
 
@@ -119,7 +129,4 @@ def _reconcile(t: ItemTables) -> tuple[str, ...]:
         f"""DELETE FROM {t.vectors} WHERE item_id NOT IN (SELECT id FROM {t.items})
             OR ns_id NOT IN (SELECT ns_id FROM {t.namespaces} WHERE dimension IS NOT NULL)""",
         f"DELETE FROM {t.meta} WHERE name = '{ANALYSER_MARK}'",
-        f"""INSERT INTO {t.counters} (name, value)
-            SELECT '{VERSIONS}', newest FROM (SELECT COALESCE(MAX(version), 0) AS newest FROM {t.items}) v
-            WHERE NOT EXISTS (SELECT 1 FROM {t.counters})""",
     )

@@ -76,7 +76,12 @@ class SqlStore(BaseStore):
         return await self._engine.write(partial(removing.clear, self._tables, namespace, prefix, now_us))
 
     async def _purge(self, now_us: int) -> int:
-        return await self._engine.write(partial(removing.purge, self._tables, now_us))
+        plan = partial(removing.purge, self._tables, now_us)
+        count = total = await self._engine.write(plan)
+        while count and self._tables.versions.shared:
+            count = await self._engine.write(plan)
+            total += count
+        return total
 
     async def _erase_deleted(self) -> None:
         await self._engine.scrub()

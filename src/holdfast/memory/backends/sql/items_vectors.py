@@ -1,18 +1,18 @@
 """Exact nearest neighbours in the vectors of a namespace: from memory, or streamed if they don't fit.
 
 What memory holds is checked against the namespace's row in the same transaction, since other processes write too.
-All arithmetic happens inside the plan, so never on an event loop.
+All arithmetic happens inside the plan, after a batch that is marked as heavy: never on an event loop.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.core.errors import Corrupt
 from holdfast.memory.backends.sql.items_matrix import GONE, Changes, Matrix, MatrixCache, Stamp
 from holdfast.memory.backends.sql.items_rows import best_items, key_of
 from holdfast.memory.backends.sql.items_schema import ItemTables
-from holdfast.memory.backends.sql.items_spaces import namespace_rows, select_namespaces
-from holdfast.memory.backends.sql.plan import Plan, fetch
+from holdfast.memory.backends.sql.items_spaces import NamespaceRow, namespace_rows, select_namespaces
+from holdfast.memory.backends.sql.plan import Plan, Row, fetch, heavy, rows
 from holdfast.memory.store_requests import StoredHit, VectorRequest
 from holdfast.memory.vectors import VectorSpace, prepare, score_all, top, unpack
 
@@ -48,26 +48,33 @@ class _Block(NamedTuple):
 def nearest(t: ItemTables, cache: MatrixCache, request: VectorRequest) -> Plan[list[StoredHit]]:
     """See :class:`VectorRequest`."""
     key = key_of(request.namespace)
-    namespace = namespace_rows((yield select_namespaces(t, [key]))).get(key)
+    namespace = namespace_rows((yield heavy(select_namespaces(t, [key])))).get(key)
     if namespace is None or namespace.space is None:
         return []
     request.space.check(namespace.space, request.namespace)
+    return (yield from exact(t, cache, namespace, request))
+
+
+def exact(
+    t: ItemTables, cache: MatrixCache, namespace: NamespaceRow, request: VectorRequest
+) -> Plan[list[StoredHit]]:
+    """The nearest of a namespace with vectors, by comparing all of them."""
     stamp = Stamp(namespace.ns_id, namespace.vector_version, namespace.removals)
     matrix = yield from _matrix(t, cache, stamp, request.space)
     if matrix is None:
         scored = yield from _scores_from_storage(t, stamp, request)
     else:
         scored = _scores_from_memory(matrix, request)
-    rows: dict[int, int] = {}
-    ranking = _ranking(scored, request, rows)
+    places: dict[int, int] = {}
+    ranking = _ranking(scored, request, places)
     items = yield from best_items(t, ranking, request.limit, request.filter, request.now_us)
     return [
-        StoredHit(item, float(scored.scores[rows[number]]), float(scored.distances[rows[number]]))
+        StoredHit(item, float(scored.scores[places[number]]), float(scored.distances[places[number]]))
         for number, item in items.items()
     ]
 
 
-def _ranking(scored: _Scores, request: VectorRequest, rows: dict[int, int]) -> Iterator[int]:
+def _ranking(scored: _Scores, request: VectorRequest, places: dict[int, int]) -> Iterator[int]:
     """The items' numbers, nearest first, as far as anybody asks; notes the row of each."""
     import numpy as np
 
@@ -80,7 +87,7 @@ def _ranking(scored: _Scores, request: VectorRequest, rows: dict[int, int]) -> I
             if score == -np.inf or (request.threshold is not None and score < request.threshold):
                 return
             number = int(scored.item_ids[row])
-            rows[number] = int(row)
+            places[number] = int(row)
             yield number
         done, wanted = wanted, min(count, max(8 * wanted, 512))
 
@@ -165,15 +172,19 @@ def _block(t: ItemTables, ns_id: int, after: int, space: VectorSpace) -> Plan[_B
     import numpy as np
 
     size = space.dimension * _FLOAT_BYTES
-    found = yield from fetch(
-        f"SELECT item_id, version, vector FROM {t.vectors} WHERE ns_id = ? AND version > ? ORDER BY version LIMIT ?",
-        *(ns_id, after, max(1, _BLOCK_BYTES // size)),
-    )
+    sql = f"SELECT item_id, version, vector FROM {t.vectors} WHERE ns_id = ? AND version > ? ORDER BY version LIMIT ?"
+    (found,) = yield heavy([rows(sql, ns_id, after, max(1, _BLOCK_BYTES // size))])
     if not found:
         return _Block(np.empty(0, dtype=np.int64), np.empty((0, space.dimension), dtype=np.float32), after)
-    numbers, versions, vectors = zip(*found, strict=True)
-    if set(map(len, vectors)) != {size}:
+    item_ids = np.array([row[0] for row in found], dtype=np.int64)
+    return _Block(item_ids, matrix_of(t, found, space), found[-1][1])
+
+
+def matrix_of(t: ItemTables, found: Sequence[Row], space: VectorSpace) -> "Floats":
+    """The vectors of rows with item, version and vector, ready to be compared."""
+    size = space.dimension * _FLOAT_BYTES
+    vectors = [row[2] for row in found]
+    if not set(map(len, vectors)) <= {size}:
         place = f"{t.vectors} {next(number for number, _, vector in found if len(vector) != size)}"
         raise Corrupt(f"{place}: the vector has not {space.dimension} components", place=place)
-    rows = prepare(space.metric, unpack(vectors, space.dimension))
-    return _Block(np.array(numbers, dtype=np.int64), rows, versions[-1])
+    return prepare(space.metric, unpack(vectors, space.dimension))

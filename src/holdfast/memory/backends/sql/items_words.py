@@ -4,7 +4,7 @@ All numbers are those of the namespaces looked through, and exact: no tenant's r
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
@@ -16,7 +16,7 @@ from holdfast.memory.backends.sql.items_matches import Numbers, Source, matches
 from holdfast.memory.backends.sql.items_reading import stretches
 from holdfast.memory.backends.sql.items_rows import LIVE, best_items, in_namespace, key_of, lists
 from holdfast.memory.backends.sql.items_schema import ANALYSER_MARK, ItemTables
-from holdfast.memory.backends.sql.plan import Plan, Row, Statement, change, fetch, many, rows
+from holdfast.memory.backends.sql.plan import Plan, Row, Statement, change, fetch, heavy, many, rows
 from holdfast.memory.store_requests import Reader, StoredCandidate, StoredCandidates, StoredItem, TextRequest
 from holdfast.memory.text import analyse, value_text
 
@@ -53,6 +53,11 @@ def indexed_terms(t: ItemTables, item_ids: Sequence[int]) -> Plan[dict[int, Coun
         rows(f"SELECT item_id, terms FROM {t.terms} WHERE item_id IN {marks}", *values)
         for marks, values in lists(item_ids)
     ]
+    return parse_terms(results)
+
+
+def parse_terms(results: Iterable[Iterable[Row]]) -> dict[int, Counts]:
+    """Rows of items and their terms, by item."""
     return {item_id: _parse(text) for result in results for item_id, text in result}
 
 
@@ -103,15 +108,18 @@ def _set_mark(t: ItemTables) -> list[Statement]:
 
 
 def rebuild(t: ItemTables) -> Plan[None]:
-    """Index all items anew, with this analyser."""
+    """Index all items anew, with this analyser; nothing if somebody has done so."""
+    *_, ((mark,),) = yield [*t.versions.lock(t.counters, None), select_mark(t)]
+    if mark == this_analyser():
+        return
     yield [change(f"DELETE FROM {t.postings}"), change(f"DELETE FROM {t.terms}"), *_set_mark(t)]
     last = 0
     while True:
-        found = yield from fetch(
+        sql = (
             f"SELECT i.id, n.ns_id, i.value FROM {t.items} i JOIN {t.namespaces} n ON n.ns = i.ns"
-            " WHERE i.id > ? ORDER BY i.id LIMIT ?",
-            *(last, _REBUILD_ROWS),
+            " WHERE i.id > ? ORDER BY i.id LIMIT ?"
         )
+        (found,) = yield heavy([rows(sql, last, _REBUILD_ROWS)])
         if not found:
             return
         texts = [IndexedText(ns_id, item_id, {}, _terms_of(value)) for item_id, ns_id, value in found]
@@ -189,14 +197,14 @@ def _known(
     return mark, stamp.ns_id, known
 
 
-def _counted(t: ItemTables, request: TextRequest) -> Plan[Row]:
+def _counted(t: ItemTables, request: TextRequest) -> Plan[tuple[int, int]]:
     """Documents and their length in all, of what lives."""
     condition, bounds = in_namespace(request.namespace, request.prefix)
-    (numbers,) = yield from fetch(
+    ((documents, total),) = yield from fetch(
         f"SELECT COUNT(*), COALESCE(SUM(length), 0) FROM {t.items} WHERE {condition} AND length > 0 AND {LIVE}",
         *(*bounds, request.now_us),
     )
-    return numbers
+    return documents, int(total)
 
 
 # ── terms as text ─────────────────────────────────────────────────────────────────────────────────────

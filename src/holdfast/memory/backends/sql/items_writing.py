@@ -2,23 +2,30 @@
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any
 
 from holdfast.core import codec
-from holdfast.memory.backends.sql.items_removing import Place, drop_empty, items_went, remove
+from holdfast.memory.backends.sql.items_documents import document
+from holdfast.memory.backends.sql.items_removing import Place, drop_empty, items_went, removal
 from holdfast.memory.backends.sql.items_rows import GROUP, NUMBERS, ORDINAL, group_key, key_of, lists
-from holdfast.memory.backends.sql.items_schema import VERSIONS, ItemTables
+from holdfast.memory.backends.sql.items_schema import ItemTables
 from holdfast.memory.backends.sql.items_spaces import NamespaceRow, namespace_rows, select_namespaces
 from holdfast.memory.backends.sql.items_words import (
+    Counts,
     IndexedText,
     count_terms,
     index_changes,
     indexed_terms,
     mark_after_write,
+    parse_terms,
     select_mark,
 )
-from holdfast.memory.backends.sql.plan import Plan, Row, Statement, change, many, rows
+from holdfast.memory.backends.sql.plan import Plan, Row, Statement, last, many, rows
 from holdfast.memory.encoding import encode_id
 from holdfast.memory.store_requests import ItemPut, WriteRequest
+
+_COLUMNS = "version, expires_at, length, group_key, ordinal, metadata, value, updated_at, created_at"
 
 
 @dataclass(slots=True)
@@ -44,43 +51,62 @@ def write(t: ItemTables, request: WriteRequest) -> Plan[list[int]]:
         place = key_of(wanted.namespace), encode_id(wanted.key)
         targets.setdefault(place, _Target(*place))
     puts = sum(isinstance(op, ItemPut) for op in request.ops)
-    counting = [*_take_versions(t, puts), select_mark(t)] if request.ops else []
-    spaces = select_namespaces(t, sorted({ns for ns, _ in targets}))
-    results = yield [*counting, *spaces, *_select_targets(t, targets)]
-    namespaces = namespace_rows(results[len(counting) : len(counting) + len(spaces)])
-    _fill(targets, results[len(counting) + len(spaces) :], request.now_us)
+    names = sorted({ns for ns, _ in targets})
+    asked = (
+        t.versions.take(t.counters, names, puts) if request.ops else t.versions.lock(t.counters, names),
+        [select_mark(t)],
+        select_namespaces(t, names),
+        _select_targets(t, targets),
+        _select_terms(t, targets) if t.versions.shared else [],
+    )
+    counted, ((((mark,),),)), spaces, found, terms = _parts((yield [*chain(*asked)]), asked)
+    namespaces = namespace_rows(spaces)
+    _fill(targets, found, request.now_us)
     _check(targets, namespaces, request)
     if not request.ops:
         return []
-    ((last,),), ((mark,),) = results[1:3]
-    answers = _apply(targets, request, last - puts)
-    yield from _store(t, [target for target in targets.values() if target.touched], namespaces, request)
-    if puts and (marking := mark_after_write(t, mark, first=last == puts)):
-        yield marking
+    versions = t.versions.taken(counted, puts)
+    answers = _apply(targets, request, iter(versions))
+    touched = [target for target in targets.values() if target.touched]
+    there = [target.row_id for target in touched if target.row_id is not None]
+    if t.versions.shared:
+        before = parse_terms(terms)
+    else:
+        before = (yield from indexed_terms(t, there)) if there else {}
+    statements = _changes(t, touched, namespaces, request, before)
+    if puts:
+        statements += mark_after_write(t, mark, first=versions[0] == 1)
+    if statements:
+        yield last(statements)
     return answers
 
 
-def _take_versions(t: ItemTables, count: int) -> list[Statement]:
-    """The next versions; the last of them is the answer to the second. From here on, other writers wait."""
-    return [
-        change(f"UPDATE {t.counters} SET value = value + ? WHERE name = ?", count, VERSIONS),
-        rows(f"SELECT value FROM {t.counters} WHERE name = ?", VERSIONS),
-    ]
+def _parts(results: list[Any], asked: Iterable[list[Statement]]) -> list[list[Any]]:
+    """The answers to each list of statements."""
+    answers = iter(results)
+    return [list(islice(answers, len(statements))) for statements in asked]
 
 
 def _select_targets(t: ItemTables, targets: _Targets) -> list[Statement]:
+    sql = f"SELECT ns, item_key, id, version, created_at, expires_at FROM {t.items} WHERE ns = ? AND item_key IN "
+    return [rows(sql + marks, *values) for marks, values in _key_lists(targets)]
+
+
+def _select_terms(t: ItemTables, targets: _Targets) -> list[Statement]:
+    """What is there is indexed with, asked for together with it: one round trip less than asking for it then."""
+    sql = f"SELECT item_id, terms FROM {t.terms} WHERE item_id IN"
+    items = f"SELECT id FROM {t.items} WHERE ns = ? AND item_key IN"
+    return [rows(f"{sql} ({items} {marks})", *values) for marks, values in _key_lists(targets)]
+
+
+def _key_lists(targets: _Targets) -> Iterator[tuple[str, list[str]]]:
+    """The text of a list of keys, and a namespace with as many keys of it."""
     keys: dict[str, list[str]] = {}
     for ns, key in targets:
         keys.setdefault(ns, []).append(key)
-    return [
-        rows(
-            f"SELECT ns, item_key, id, version, created_at, expires_at FROM {t.items}"
-            f" WHERE ns = ? AND item_key IN {marks}",
-            *(ns, *values),
-        )
-        for ns, wanted in keys.items()
-        for marks, values in lists(wanted)
-    ]
+    for ns, wanted in keys.items():
+        for marks, values in lists(wanted):
+            yield marks, [ns, *values]
 
 
 def _fill(targets: _Targets, results: Iterable[Iterable[Row]], now_us: int) -> None:
@@ -105,46 +131,53 @@ def _check(targets: _Targets, namespaces: dict[str, NamespaceRow], request: Writ
             request.space.check(row.space, op.namespace)
 
 
-def _apply(targets: _Targets, request: WriteRequest, last: int) -> list[int]:
+def _apply(targets: _Targets, request: WriteRequest, versions: Iterator[int]) -> list[int]:
     """Do the writes, in order, in memory; returns the answers."""
     answers: list[int] = []
     for op in request.ops:
         target = targets[key_of(op.namespace), encode_id(op.key)]
         target.touched = True
         if isinstance(op, ItemPut):
-            last += 1
             if not target.version:
                 target.created_us = request.now_us
-            target.version, target.put = last, op
-            answers.append(last)
+            target.version, target.put = next(versions), op
+            answers.append(target.version)
         else:
             answers.append(target.version)
             target.version, target.put = 0, None
     return answers
 
 
-def _store(
-    t: ItemTables, targets: list[_Target], namespaces: dict[str, NamespaceRow], request: WriteRequest
-) -> Plan[None]:
+def _changes(
+    t: ItemTables,
+    targets: list[_Target],
+    namespaces: dict[str, NamespaceRow],
+    request: WriteRequest,
+    before: dict[int, Counts],
+) -> list[Statement]:
+    """Statements that make of what is there what will be there; ``before``: what it is indexed with."""
     gone = [
         Place(target.row_id, namespaces[target.ns].ns_id, target.ns)
         for target in targets
         if target.put is None and target.row_id is not None
     ]
-    if gone:
-        yield from remove(t, gone)
+    statements = removal(t, gone, before) if gone else []
     written = [target for target in targets if target.put is not None]
     if written:
-        yield from _store_puts(t, written, namespaces, request)
+        statements += _put_changes(t, written, namespaces, request, before)
     if gone:
-        yield [drop_empty(t, {place.ns for place in gone})]
+        statements.append(drop_empty(t, {place.ns for place in gone}))
+    return statements
 
 
-def _store_puts(
-    t: ItemTables, written: list[_Target], namespaces: dict[str, NamespaceRow], request: WriteRequest
-) -> Plan[None]:
+def _put_changes(
+    t: ItemTables,
+    written: list[_Target],
+    namespaces: dict[str, NamespaceRow],
+    request: WriteRequest,
+    before: dict[int, Counts],
+) -> list[Statement]:
     there = [target.row_id for target in written if target.row_id is not None]
-    before = (yield from indexed_terms(t, there)) if there else {}
     statements = _namespace_changes(t, written, namespaces, request)
     texts: list[IndexedText] = []
     new_rows: list[tuple[object, ...]] = []
@@ -152,7 +185,7 @@ def _store_puts(
     for target in written:
         assert target.put is not None
         terms = count_terms(target.put.text)
-        values = (*_values(target, terms.total()), request.now_us)
+        values = (*_values(t, target, terms.total()), request.now_us)
         if target.row_id is None:
             target.row_id = target.version
             new_rows.append((*values, target.created_us, target.ns, target.key, target.row_id))
@@ -160,21 +193,23 @@ def _store_puts(
             changed_rows.append((*values, target.created_us, target.row_id))
         ns_id = namespaces[target.ns].ns_id
         texts.append(IndexedText(ns_id, target.row_id, before.get(target.row_id, {}), terms))
-    columns = "version, expires_at, length, group_key, ordinal, metadata, value, updated_at, created_at"
+    columns = _COLUMNS if t.documents is None else f"document, {_COLUMNS}"
     if new_rows:
-        sql = f"INSERT INTO {t.items} ({columns}, ns, item_key, id) VALUES ({', '.join('?' * 12)})"
+        marks = ", ".join("?" * len(new_rows[0]))
+        sql = f"INSERT INTO {t.items} ({columns}, ns, item_key, id) VALUES ({marks})"
         statements.append(many(sql, new_rows))
     if changed_rows:
         assigned = ", ".join(f"{column} = ?" for column in columns.split(", "))
         statements.append(many(f"UPDATE {t.items} SET {assigned} WHERE id = ?", changed_rows))
-    yield [*statements, *index_changes(t, texts), *_vector_changes(t, written, namespaces, there)]
+    return [*statements, *index_changes(t, texts), *_vector_changes(t, written, namespaces, there)]
 
 
-def _values(target: _Target, length: int) -> tuple[object, ...]:
+def _values(t: ItemTables, target: _Target, length: int) -> tuple[object, ...]:
     put = target.put
     assert put is not None
     group, ordinal = _position(put.metadata)
-    return target.version, put.expires_us, length, group, ordinal, put.metadata, put.value
+    values = target.version, put.expires_us, length, group, ordinal, put.metadata, put.value
+    return values if t.documents is None else (document(put.metadata), *values)
 
 
 def _position(metadata: str) -> tuple[str | None, int | None]:

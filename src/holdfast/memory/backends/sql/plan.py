@@ -12,17 +12,30 @@ T = TypeVar("T")
 Row = tuple[Any, ...]
 
 
+GUARD = 1
+"""A statement that, if it changes nothing, ends its batch: what follows in the batch has no effect, and the results
+end with its 0. On a server it may take with it what the plan locked before, never what it wrote before."""
+LAST = 2
+"""On a batch's first statement: the plan ends with this batch, unless a guard in it fails or the plan only reads.
+A server commits in the same round trip. What such a plan does after all is done in another transaction."""
+LAST_GUARD = GUARD | LAST
+FRESH = 4
+"""On the first statement of a plan that reads: each statement sees what is committed when it begins."""
+HEAVY = 8
+"""On a batch's first statement: what the plan does with the results takes time. Where plans run on an event loop, it
+is done in a thread."""
+
+
 class Statement(NamedTuple):
     """``kind``: "rows" answers with a list of rows, "change" and "many" with the number of rows changed.
 
-    A ``guard`` that changes nothing ends its batch: what follows in the batch is not run (on a server that gets the
-    batch as one message: has no effect), and the results end with its 0.
+    ``mark``: a sum of :data:`GUARD`, :data:`LAST`, :data:`FRESH` and :data:`HEAVY`.
     """
 
     kind: str
     sql: str
     params: Sequence[Any]
-    guard: bool = False
+    mark: int = 0
 
 
 Batch = list[Statement]
@@ -39,11 +52,23 @@ def change(sql: str, *params: Any) -> Statement:
 
 
 def guard(sql: str, *params: Any) -> Statement:
-    return Statement("change", sql, params, True)
+    return Statement("change", sql, params, GUARD)
 
 
 def many(sql: str, params: Sequence[Sequence[Any]]) -> Statement:
     return Statement("many", sql, params)
+
+
+def last(batch: Batch) -> Batch:
+    """The batch, marked as the plan's last one. It must not be empty."""
+    first = batch[0]
+    return [first._replace(mark=first.mark | LAST), *batch[1:]]
+
+
+def heavy(batch: Batch) -> Batch:
+    """The batch, marked as one whose results take time. It must not be empty."""
+    first = batch[0]
+    return [first._replace(mark=first.mark | HEAVY), *batch[1:]]
 
 
 def fetch(sql: str, *params: Any) -> Plan[list[Row]]:

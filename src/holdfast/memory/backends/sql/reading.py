@@ -113,7 +113,9 @@ def find_checkpoint(t: Tables, thread: ThreadRow, encoded_id: str) -> Plan[Check
         rows(f"{query} AND c.life = ? AND c.seq = ?", encoded_id, thread.life, thread.owner(told), told),
         rows(f"{query} AND c.life IN ({marks}) AND c.named IS NOT NULL", encoded_id, thread.life, *lives),
     ]
-    shown = (row for row in map(checkpoint_row, (*by_sequence, *by_name)) if thread.owner(row.seq) == row.life)
+    shown = (
+        row for row in map(checkpoint_row, (*by_sequence, *by_name)) if thread.owner(row.seq) == row.life
+    )
     return next(shown, None)
 
 

@@ -15,7 +15,7 @@ from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.heads import Heads, KnownHead, ThreadKey
 from holdfast.memory.backends.sql.keys import named, scope_prefix
 from holdfast.memory.backends.sql.lineage import ThreadRow, next_number
-from holdfast.memory.backends.sql.plan import Plan, Statement, execute, fetch_one, many
+from holdfast.memory.backends.sql.plan import LAST_GUARD, Plan, Statement, execute, fetch_one, many
 from holdfast.memory.backends.sql.reading import (
     CheckpointRow,
     find_checkpoint,
@@ -183,7 +183,7 @@ class Saver:
         expires = () if new.expires is None else (new.expires,)
         place = (*new.key, self._bind_key(life), seq, next_seq)
         values = (next_seq, next_seq + 1, new.now, *expires, new.now, scope, ns, *place, pending, new.now)
-        return _new(Statement, ("change", sql, values, True))
+        return _new(Statement, ("change", sql, values, LAST_GUARD))
 
     def _stay(self, known: KnownHead, new: NewCheckpoint) -> Statement:
         """Move the head of a thread that is the one that was saved last and has no pending writes."""
@@ -192,10 +192,10 @@ class Saver:
         now, after, key = new.now, next_seq + 1, self._bind_key(life)
         if new.expires is None:
             values = (next_seq, after, now, scope, ns, thread_id, key, seq, next_seq, 0, now, scope, ns)
-            return _new(Statement, ("change", self._stay_sql, values, True))
+            return _new(Statement, ("change", self._stay_sql, values, LAST_GUARD))
         place = (*new.key, key, seq, next_seq)
         expiring = (next_seq, after, now, new.expires, *place, 0, now, scope, ns)
-        return _new(Statement, ("change", self._stay_to_expire_sql, expiring, True))
+        return _new(Statement, ("change", self._stay_to_expire_sql, expiring, LAST_GUARD))
 
     def _insert(
         self, head: KnownHead, known: KnownHead, entries: list[Entry], new: NewCheckpoint
@@ -215,10 +215,10 @@ class Saver:
         paths = dump_lists(lists, life)
         columns = (seq, checkpoint_id, parent, new.now, new.metadata, new.parts.head, paths)
         key = self._bind_key(life)
-        statements = [_new(Statement, ("change", sql, (key, *columns, seal(*columns)), False))]
+        statements = [_new(Statement, ("change", sql, (key, *columns, seal(*columns)), 0))]
         if len(entries) == 1:
             values = (seq, key, *entries[0][1:])
-            statements.append(_new(Statement, ("change", self._entry_sql, values, False)))
+            statements.append(_new(Statement, ("change", self._entry_sql, values, 0)))
         elif entries:
             statements.append(many(self._entry_sql, [(seq, *entry) for entry in entries]))
         return statements

@@ -66,6 +66,7 @@ def checkpoint_schema(tables: Tables, text_index: Sequence[str]) -> Schema:
 
 def _version_1(t: Tables) -> tuple[str, ...]:
     d = t.dialect
+    marked = d.where("named IS NOT NULL")
     # Clustered are only tables of tiny rows: see ADR 8.
     return (
         f"""CREATE TABLE {t.threads} (
@@ -74,8 +75,8 @@ def _version_1(t: Tables) -> tuple[str, ...]:
             saved {d.number} NOT NULL, created_at {d.number} NOT NULL, updated_at {d.number} NOT NULL,
             expires_at {d.number}, pending {d.number} NOT NULL, lineage {d.text} NOT NULL,
             base {d.key}, upto {d.number}, PRIMARY KEY (scope, ns, thread_id))""",
-        f"CREATE INDEX {t.threads}_saved ON {t.threads} (scope, ns, saved)",
-        f"CREATE INDEX {t.threads}_base ON {t.threads} (base){d.where('base IS NOT NULL')}",
+        f"CREATE INDEX {t.prefix}_threads_saved ON {t.threads} (scope, ns, saved)",
+        f"CREATE INDEX {t.prefix}_threads_base ON {t.threads} (base){d.where('base IS NOT NULL')}",
         f"""CREATE TABLE {t.lives} (
             life {d.key} NOT NULL PRIMARY KEY,
             scope {d.id_text} NOT NULL, ns {d.id_text} NOT NULL, thread_id {d.id_text} NOT NULL){d.clustered}""",
@@ -91,12 +92,12 @@ def _version_1(t: Tables) -> tuple[str, ...]:
             named {d.number}, PRIMARY KEY (life, seq))""",
         # Only ids that don't tell their sequence themselves need it. Not unique: a checkpoint that only a fork
         # still reads may have the id of a newer one.
-        f"CREATE INDEX {t.checkpoints}_id ON {t.checkpoints} (life, checkpoint_id){d.where('named IS NOT NULL')}",
+        f"CREATE INDEX {t.prefix}_checkpoints_id ON {t.checkpoints} (life, checkpoint_id){marked}",
         f"""CREATE TABLE {t.entries} (
             id {d.row_number}, life {d.key} NOT NULL, log {d.number} NOT NULL, pos {d.number} NOT NULL,
             size {d.number} NOT NULL, seq {d.number} NOT NULL, searchable {d.number} NOT NULL,
             seal {d.number} NOT NULL, body {d.text} NOT NULL)""",
-        f"CREATE UNIQUE INDEX {t.entries}_place ON {t.entries} (life, log, pos)",
+        f"CREATE UNIQUE INDEX {t.prefix}_entries_place ON {t.entries} (life, log, pos)",
         f"""CREATE TABLE {t.writes} (
             life {d.key} NOT NULL, seq {d.number} NOT NULL, task_id {d.id_text} NOT NULL, idx {d.number} NOT NULL,
             channel {d.id_text} NOT NULL, value {d.text} NOT NULL,

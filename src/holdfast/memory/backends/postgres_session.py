@@ -1,0 +1,207 @@
+"""A batch of statements as one pipeline: sent at once, answered at once.
+
+psycopg's cursors take several times as long for this as libpq itself, which is used here through psycopg: statements
+have few types of parameters, and none is prepared (a pooler in transaction mode would not know it the next time).
+"""
+
+import inspect
+from collections.abc import Generator, Sequence
+from functools import lru_cache
+from typing import Any
+
+from psycopg import AsyncConnection, Connection, abc, errors, generators, pq
+from psycopg.adapt import Transformer
+
+from holdfast.memory.backends.sql.plan import GUARD, Batch, Statement
+
+_BINARY = 1
+_INT8, _FLOAT8, _BOOL, _BYTEA = 20, 701, 16, 17
+_DIVISION_BY_ZERO = "22012"
+_BEGIN = {
+    "write": b"BEGIN ISOLATION LEVEL READ COMMITTED",
+    "read": b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+    "fresh": b"BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY",
+}
+_IN_TRANSACTION = (pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR)
+
+AnyConnection = AsyncConnection[Any] | Connection[Any]
+Answers = list[tuple[int, list[Any]]]
+
+
+@lru_cache(maxsize=4096)
+def numbered(sql: str) -> bytes:
+    """The statement with `$1`, `$2`, ... for its question marks; none of ours has one for another purpose."""
+    first, *rest = sql.split("?")
+    return "".join([first, *(f"${number}{part}" for number, part in enumerate(rest, 1))]).encode()
+
+
+@lru_cache(maxsize=1024)
+def guarding(sql: str) -> bytes:
+    """A change that fails, and the whole pipeline with it, if it changes nothing; else it answers with the number."""
+    return (
+        b"WITH held AS ("
+        + numbered(sql)
+        + b" RETURNING 1) SELECT COUNT(*) / CAST(COUNT(*) > 0 AS INTEGER) FROM held"
+    )
+
+
+class PgSession:
+    """A connection while one plan uses it."""
+
+    def __init__(self, connection: AnyConnection) -> None:
+        self.connection = connection
+        self._stale = False  # a guard has ended the transaction; the server still waits to be told
+
+    @property
+    def in_transaction(self) -> bool:
+        return not self._stale and self.connection.pgconn.transaction_status in _IN_TRANSACTION
+
+    async def run(self, batch: Batch, begin: str, *, commit: bool, dirty: bool) -> list[Any]:
+        """See `sql.server_engine.Session`."""
+        results: list[Any] = []
+        if dirty:  # one guard at a time, so that a failing one takes nothing with it
+            while cut := next((i for i, statement in enumerate(batch) if statement.mark & GUARD), -1) + 1:
+                part = [*batch[: cut - 1], batch[cut - 1]._replace(mark=0)]
+                results += await self._exchange(part, begin, commit=False)
+                if not results[-1]:
+                    return results
+                batch, begin = batch[cut:], ""
+        return results + await self._exchange(batch, begin, commit=commit)
+
+    async def rollback(self) -> None:
+        await self._exchange([], "rollback", commit=False)
+
+    async def _exchange(self, batch: Batch, begin: str, *, commit: bool) -> list[Any]:
+        pipeline = _Pipeline(self.connection.pgconn, Transformer(self.connection))
+        if self._stale or begin == "rollback":
+            pipeline.control(b"ROLLBACK")
+            self._stale = False
+        # The server makes one transaction of a pipeline by itself, with a snapshot for each statement.
+        alone = commit and (begin in ("write", "fresh") or (begin == "read" and len(batch) == 1))
+        if begin in _BEGIN and not alone:
+            pipeline.control(_BEGIN[begin])
+        for statement in batch:
+            pipeline.add(statement)
+        if commit and not alone:
+            pipeline.control(b"COMMIT")
+        waiting = self.connection.wait(pipeline.exchange())
+        if inspect.isawaitable(waiting):
+            await waiting
+        try:
+            return pipeline.results()
+        except _GuardFailed as failed:
+            self._stale = self.in_transaction
+            return failed.results
+
+
+class _GuardFailed(Exception):
+    def __init__(self, results: list[Any]) -> None:
+        super().__init__()
+        self.results = results
+
+
+class _Pipeline:
+    """Commands, and their answers."""
+
+    def __init__(self, pgconn: pq.abc.PGconn, transformer: abc.Transformer) -> None:
+        self._pgconn = pgconn
+        self._transformer = transformer
+        self._send: list[tuple[bytes, Sequence[Sequence[Any]]]] = []
+        self._kinds: list[str] = []
+        self._answers: list[list[pq.abc.PGresult]] = []
+
+    def control(self, command: bytes) -> None:
+        self._send.append((command, ((),)))
+        self._kinds.append("control")
+
+    def add(self, statement: Statement) -> None:
+        kind, sql, params, mark = statement
+        if mark & GUARD:
+            self._send.append((guarding(sql), (params,)))
+            self._kinds.append("guard")
+        else:
+            self._send.append((numbered(sql), params if kind == "many" else (params,)))
+            self._kinds.append(kind)
+
+    def exchange(self) -> Generator[Any, Any, None]:
+        pgconn = self._pgconn
+        pgconn.enter_pipeline_mode()
+        expected: list[int] = []
+        for command, rows in self._send:
+            if len(rows) == 1:
+                values, types, formats = _encoded(rows[0])
+                pgconn.send_query_params(command, values, types, formats, _BINARY)
+                expected.append(1)
+            elif rows:
+                # The statement without a name is there until the next one: it is sent once.
+                pgconn.send_prepare(b"", command)
+                for row in rows:
+                    values, _, formats = _encoded(row)
+                    pgconn.send_query_prepared(b"", values, formats, _BINARY)
+                expected.append(len(rows) + 1)
+            else:
+                expected.append(0)
+        pgconn.pipeline_sync()
+        yield from generators.send(pgconn)
+        for count in expected:
+            answers: list[pq.abc.PGresult] = []
+            for _ in range(count):
+                answers += yield from generators.fetch_many(pgconn)
+            self._answers.append(answers)
+        while True:
+            (answer,) = yield from generators.fetch_many(pgconn)
+            if answer.status == pq.ExecStatus.PIPELINE_SYNC:
+                break
+            self._answers.append([answer])  # what the server says at the end: the commit failed
+        pgconn.exit_pipeline_mode()
+
+    def results(self) -> list[Any]:
+        results: list[Any] = []
+        for kind, answers in zip([*self._kinds, "control"], [*self._answers, []], strict=False):
+            for answer in answers:
+                if answer.status == pq.ExecStatus.FATAL_ERROR:
+                    error = errors.error_from_result(answer)
+                    if kind == "guard" and error.sqlstate == _DIVISION_BY_ZERO:
+                        raise _GuardFailed([*results, 0])
+                    raise error
+            if kind == "rows":
+                results.append(self._rows(answers[0]))
+            elif kind == "guard":
+                results.append(self._rows(answers[0])[0][0])
+            elif kind != "control":
+                results.append(sum(answer.command_tuples or 0 for answer in answers))
+        return results
+
+    def _rows(self, answer: pq.abc.PGresult) -> list[Any]:
+        count = answer.ntuples
+        if not count:
+            return []
+        self._transformer.set_pgresult(answer)
+        rows: list[Any] = self._transformer.load_rows(0, count, tuple)
+        return rows
+
+
+def _encoded(params: Sequence[Any]) -> tuple[list[Any], list[int], list[int]]:
+    """Values, types and formats. Text has no type: the server finds the one that its place wants."""
+    values: list[Any] = []
+    types: list[int] = []
+    formats: list[int] = []
+    for value in params:
+        kind = type(value)
+        oid = text = 0
+        if kind is str:
+            encoded: Any = value.encode()
+        elif value is None:
+            encoded = None
+        elif kind is int:
+            encoded, oid = b"%d" % value, _INT8
+        elif kind is bool:
+            encoded, oid = (b"t" if value else b"f"), _BOOL
+        elif kind is float:
+            encoded, oid = repr(value).encode(), _FLOAT8
+        else:
+            encoded, oid, text = bytes(value), _BYTEA, _BINARY
+        values.append(encoded)
+        types.append(oid)
+        formats.append(text)
+    return values, types, formats

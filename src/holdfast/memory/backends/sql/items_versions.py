@@ -1,0 +1,69 @@
+"""Versions of items, and how writers keep out of each other's way.
+
+Writers of one namespace take turns: what a put reads (versions to compare, terms to take out, the vector space) is
+what it finds when it writes, and the versions of a namespace are committed in their order. So what a reader has seen
+up to a version it never has to look at again. Writers of different namespaces need not wait for each other.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+from holdfast.memory.backends.sql.dialect import Dialect
+from holdfast.memory.backends.sql.plan import Statement, change, rows
+
+_NAME = "versions"
+
+
+class Versions(Protocol):
+    """Where versions come from. They never repeat, and grow; what is locked stays so until the transaction ends."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether others may write while a plan does; if not, there is nothing to lock."""
+        ...
+
+    def ddl(self, counters: str, items: str, dialect: Dialect) -> tuple[str, ...]:
+        """Make the table, and fill it: behind what the items have. Harmless if it is there."""
+        ...
+
+    def take(self, counters: str, namespaces: Sequence[str], count: int) -> list[Statement]:
+        """Lock the namespaces, and take so many versions. What is read behind these statements is up to date."""
+        ...
+
+    def taken(self, results: Sequence[Any], count: int) -> list[int]:
+        """The versions, ascending, from the answers to `take`."""
+        ...
+
+    def lock(self, counters: str, namespaces: Sequence[str] | None) -> list[Statement]:
+        """Lock these namespaces, or with ``None`` all of them, also those that don't exist yet."""
+        ...
+
+
+class OneCounter:
+    """One row that counts: for a database with one writer at a time."""
+
+    shared = False
+
+    def ddl(self, counters: str, items: str, dialect: Dialect) -> tuple[str, ...]:
+        return (
+            f"CREATE TABLE {counters} (name {dialect.id_text} NOT NULL PRIMARY KEY, value {dialect.number} NOT NULL)",
+            f"""INSERT INTO {counters} (name, value)
+            SELECT '{_NAME}', newest FROM (SELECT COALESCE(MAX(version), 0) AS newest FROM {items}) v
+            WHERE NOT EXISTS (SELECT 1 FROM {counters})""",
+        )
+
+    def take(self, counters: str, namespaces: Sequence[str], count: int) -> list[Statement]:
+        return [
+            change(f"UPDATE {counters} SET value = value + ? WHERE name = ?", count, _NAME),
+            rows(f"SELECT value FROM {counters} WHERE name = ?", _NAME),
+        ]
+
+    def taken(self, results: Sequence[Any], count: int) -> list[int]:
+        _, ((last,),) = results
+        return list(range(last - count + 1, last + 1))
+
+    def lock(self, counters: str, namespaces: Sequence[str] | None) -> list[Statement]:
+        return []
+
+
+ONE_COUNTER: Final = OneCounter()

@@ -1,0 +1,60 @@
+"""The conformance suite on a real PostgreSQL: with and without pgvector, and the blocking twin."""
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from holdfast.memory.backends.postgres_store import PostgresStore, PostgresSyncStore
+from holdfast.memory.store import BaseStore, StoreCapabilities
+from holdfast.testing.store_cases.nearness import NearnessCases
+from holdfast.testing.store_suite import OpenStore, StoreSuite
+from tests.memory.facing_store import BlockingStoreFace
+from tests.servers.fixtures import Database
+
+ALL = frozenset(field.name for field in fields(StoreCapabilities))
+
+
+def given(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+class TestPostgresStore(StoreSuite):
+    required = ALL
+
+    @pytest.fixture
+    def open_store(self, postgres: Database) -> OpenStore:
+        return lambda **options: PostgresStore(postgres.url, **given(options))
+
+
+class TestPostgresStoreWithoutIndex(NearnessCases):
+    """No pgvector: vectors are compared in memory, or streamed."""
+
+    required = ALL
+
+    @pytest.fixture(params=[0, 1_000_000])
+    def open_store(self, postgres: Database, request: pytest.FixtureRequest) -> OpenStore:
+        return lambda **options: PostgresStore(
+            postgres.url, vector_index=False, vector_cache_bytes=request.param, **given(options)
+        )
+
+
+class TestPostgresStoreWithIndexAlways(NearnessCases):
+    """The index is used from the first vector on."""
+
+    required = ALL
+
+    @pytest.fixture
+    def open_store(self, postgres: Database) -> OpenStore:
+        return lambda **options: PostgresStore(postgres.url, index_vectors_from=0, **given(options))
+
+
+class TestPostgresSyncStore(StoreSuite):
+    required = ALL
+
+    @pytest.fixture
+    def open_store(self, postgres: Database) -> OpenStore:
+        def open_twin(**options: Any) -> BaseStore:
+            return BlockingStoreFace(PostgresSyncStore(postgres.url, schema="notes", **given(options)))
+
+        return open_twin

@@ -1,0 +1,229 @@
+"""Many writers on one PostgreSQL store: nothing is lost, nothing is counted twice, nothing is left behind."""
+
+import asyncio
+import random
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from itertools import pairwise
+
+import pytest
+
+from holdfast.core.errors import Conflict
+from holdfast.memory.backends.memory_store import InMemoryStore
+from holdfast.memory.backends.postgres_store import PostgresStore, PostgresSyncStore
+from holdfast.memory.records import DeleteOp, PutOp
+from holdfast.memory.store import BaseStore
+from tests.servers.fixtures import Database
+
+NS = ("shared",)
+ITEMS = "holdfast_items"
+WORDS = ("apple", "pear", "plum", "fig", "quince")
+
+
+def assert_sound(database: Database) -> None:
+    """What belongs to an item is there if and only if the item is."""
+    for table in ("postings", "terms", "vectors"):
+        orphans = f"SELECT * FROM {ITEMS}_{table} WHERE item_id NOT IN (SELECT id FROM {ITEMS})"
+        assert database.sql(orphans) == [], table
+    for one, other in ((ITEMS, f"{ITEMS}_namespaces"), (f"{ITEMS}_namespaces", ITEMS)):
+        assert database.sql(f"SELECT ns FROM {one} WHERE ns NOT IN (SELECT ns FROM {other})") == []
+    unlike = f"""SELECT i.id, i.length, COALESCE(SUM(p.tf), 0) FROM {ITEMS} i
+        LEFT JOIN {ITEMS}_postings p ON p.item_id = i.id GROUP BY i.id HAVING i.length <> COALESCE(SUM(p.tf), 0)"""
+    assert database.sql(unlike) == []
+    assert database.sql(f"SELECT slot FROM {ITEMS}_counters WHERE slot < 0") == []
+
+
+async def count_up(store: BaseStore, times: int) -> None:
+    for _ in range(times):
+        while True:
+            item = await store.get_item(NS, "count")
+            value, version = (0, 0) if item is None else (item.value, item.version)
+            try:
+                await store.put(NS, "count", value + 1, expected_version=version)
+                break
+            except Conflict:
+                continue
+
+
+def test_sixteen_tasks_that_compare_and_set_one_item_lose_no_count(postgres: Database) -> None:
+    async def run() -> None:
+        async with PostgresStore(postgres.url) as store:
+            await asyncio.gather(*(count_up(store, 5) for _ in range(16)))
+            assert await store.get(NS, "count") == 80
+
+    asyncio.run(run())
+
+
+WRITER = """
+import sys
+from holdfast.errors import Conflict
+from holdfast.memory.store_backends import PostgresSyncStore
+
+url, name = sys.argv[1:]
+with PostgresSyncStore(url, dimension=2) as store:
+    for number in range(10):
+        store.put_with_embedding(("shared",), f"{name} {number}", {"text": f"apple {name}"}, [1, number])
+        while True:
+            item = store.get_item(("shared",), "count")
+            value, version = (0, 0) if item is None else (item.value, item.version)
+            try:
+                store.put(("shared",), "count", value + 1, expected_version=version)
+                break
+            except Conflict:
+                continue
+"""
+
+
+def test_eight_processes_that_start_on_an_empty_database_lose_nothing(postgres: Database) -> None:
+    names = [f"w{number}" for number in range(8)]
+    command = [sys.executable, "-c", WRITER, postgres.url]
+    writers = [subprocess.Popen([*command, name]) for name in names]
+    assert [writer.wait() for writer in writers] == [0] * 8
+    with PostgresSyncStore(postgres.url, dimension=2) as store:
+        assert store.get(NS, "count") == 80
+        assert len(store.search(NS, "apple", 500)) == 80
+        assert len(store.search_by_embedding(NS, [0, 1], 500)) == 80
+        versions = [item.version for item in store.iterate(NS)]
+        assert len(set(versions)) == len(versions) == 81
+    assert_sound(postgres)
+
+
+async def at_random(store: BaseStore, seed: int, times: int) -> list[int]:
+    """Put, replace and delete items that others put, replace and delete too."""
+    chance, versions = random.Random(seed), []
+    for _ in range(times):
+        key = f"k{chance.randrange(12)}"
+        if chance.random() < 0.3:
+            await store.delete(NS, key)
+        else:
+            text = " ".join(chance.choices(WORDS, k=chance.randrange(1, 6)))
+            vector = [chance.random(), chance.random()]
+            put: Awaitable[int] = (
+                store.put_with_embedding(NS, key, text, vector)
+                if chance.random() < 0.7
+                else store.put(NS, key, text)
+            )
+            versions.append(await put)
+    return versions
+
+
+def test_statistics_and_vectors_are_exact_after_writers_met_in_one_namespace(postgres: Database) -> None:
+    async def run() -> None:
+        async with (
+            PostgresStore(postgres.url, dimension=2) as store,
+            PostgresStore(postgres.url, dimension=2) as reader,
+            InMemoryStore(dimension=2) as reference,
+        ):
+
+            async def look() -> None:
+                for _ in range(20):  # keeps vectors in memory while they change
+                    await reader.search_by_embedding(NS, [1, 0], 20)
+
+            found = await asyncio.gather(*(at_random(store, seed, 15) for seed in range(10)), look())
+            for versions in found[:-1]:
+                assert versions is not None
+                assert all(earlier < later for earlier, later in pairwise(versions))
+            every = [version for versions in found[:-1] for version in versions or ()]
+            assert len(set(every)) == len(every)
+            async for item in store.iterate(NS):
+                await reference.put(NS, item.key, item.value)
+            expected = await reference.text_candidates(NS, list(WORDS), 50)
+            actual = await store.text_candidates(NS, list(WORDS), 50)
+            assert (actual.documents, actual.average_length) == (expected.documents, expected.average_length)
+            assert actual.document_frequencies == expected.document_frequencies
+            hits = await reader.search_by_embedding(NS, [1, 0], 50)
+            async with PostgresStore(postgres.url, dimension=2) as fresh:
+                assert hits == await fresh.search_by_embedding(NS, [1, 0], 50)
+            stored = postgres.sql(f"SELECT COUNT(*) FROM {ITEMS}_vectors")
+            assert stored == [(len(hits),)]
+
+    asyncio.run(run())
+    assert_sound(postgres)
+
+
+def test_batches_over_namespaces_in_any_order_wait_for_each_other_and_never_fail(postgres: Database) -> None:
+    """Each moves one unit between two places: the sum stays, and nobody sees another one."""
+    places = [(("bank", f"a{number}"), "balance") for number in range(5)]
+
+    async def move(store: BaseStore, seed: int) -> None:
+        chance = random.Random(seed)
+        for _ in range(6):
+            giver, taker = chance.sample(places, 2)
+            while True:
+                items = [await store.get_item(*place) for place in (giver, taker)]
+                ops = [
+                    PutOp(*place, (item.value if item else 10) + change)
+                    for place, item, change in zip((giver, taker), items, (-1, 1), strict=True)
+                ]
+                need = [
+                    (*place, item.version if item else 0)
+                    for place, item in zip((giver, taker), items, strict=True)
+                ]
+                try:
+                    await store.batch(ops, require=need)
+                    break
+                except Conflict:
+                    continue
+
+    async def run() -> None:
+        async with PostgresStore(postgres.url) as store:
+            await asyncio.gather(*(move(store, seed) for seed in range(8)))
+            balances = await store.get_batch(places)
+            assert sum(10 if balance is None else balance for balance in balances) == 50
+
+    asyncio.run(run())
+    assert_sound(postgres)
+
+
+def test_two_that_each_require_the_others_item_to_be_absent_are_not_both_done(postgres: Database) -> None:
+    async def run() -> None:
+        async with PostgresStore(postgres.url) as store:
+            await store.put(("root", "x"), "k", 1)
+            for number in range(10):
+                one, other = (("root", f"a{number}"), "k"), (("root", f"b{number}"), "k")
+                done = await asyncio.gather(
+                    store.batch([PutOp(*one, 1)], require=[(*other, 0)]),
+                    store.batch([PutOp(*other, 1)], require=[(*one, 0)]),
+                    return_exceptions=True,
+                )
+                assert sorted(isinstance(answer, Conflict) for answer in done) == [False, True]
+
+    asyncio.run(run())
+
+
+async def clear(store: BaseStore, number: int) -> None:
+    await store.clear_namespace(NS[:1], prefix=number % 2 == 0)
+
+
+async def purge(store: BaseStore, number: int) -> None:
+    await store.purge_expired()
+
+
+async def delete(store: BaseStore, number: int) -> None:
+    keys = [f"k{key}" for key in range(6)]
+    await store.batch([DeleteOp((*NS, f"below{number % 3}"), key) for key in keys])
+
+
+@pytest.mark.parametrize("way", [clear, purge, delete])
+def test_what_is_removed_while_others_write_takes_everything_along(
+    postgres: Database, way: Callable[[BaseStore, int], Awaitable[None]]
+) -> None:
+    async def fill(store: BaseStore, seed: int) -> None:
+        chance = random.Random(seed)
+        for _ in range(15):
+            space = (*NS, f"below{chance.randrange(3)}") if chance.random() < 0.7 else NS
+            text = " ".join(chance.choices(WORDS, k=3))
+            ttl = 0.001 if chance.random() < 0.5 else None
+            await store.put(space, f"k{chance.randrange(6)}", text, ttl=ttl)
+
+    async def remove(store: BaseStore) -> None:
+        for number in range(10):
+            await way(store, number)
+
+    async def run() -> None:
+        async with PostgresStore(postgres.url, dimension=2) as store:
+            await asyncio.gather(*(fill(store, seed) for seed in range(6)), remove(store), remove(store))
+
+    asyncio.run(run())
+    assert_sound(postgres)

@@ -1,0 +1,1 @@
+"""Real database servers for the tests."""

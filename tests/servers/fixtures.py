@@ -1,0 +1,67 @@
+"""Fixtures for real servers: `postgres` is a database of its own for each test."""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import pytest
+
+from tests.servers.postgres import PostgresServer, shared_server
+
+
+@dataclass(frozen=True)
+class Database:
+    """An empty database on the run's server, and what tests look at it with."""
+
+    server: PostgresServer
+    name: str
+
+    @property
+    def url(self) -> str:
+        return self.server.url(self.name)
+
+    def sql(self, statement: str, *params: Any) -> list[tuple[Any, ...]]:
+        """Run a statement past Holdfast."""
+        return _run(self.url, statement, params)
+
+
+def _run(url: str, statement: str, params: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        cursor = connection.execute(statement.encode(), params or None)
+        return cursor.fetchall() if cursor.description else []
+
+
+@pytest.fixture(scope="session")
+def postgres_server(request: pytest.FixtureRequest) -> Iterator[PostgresServer]:
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"{os.getpid():x}")[:12]
+    with shared_server(run) as server:
+        yield server
+
+
+_numbers = count(1)
+
+
+@pytest.fixture
+def new_database(postgres_server: PostgresServer) -> Iterator[Callable[[], Database]]:
+    """Makes empty databases, which are dropped after the test."""
+    made: list[Database] = []
+
+    def make() -> Database:
+        database = Database(postgres_server, f"t{os.getpid()}_{next(_numbers)}")
+        _run(postgres_server.url(), f"CREATE DATABASE {database.name}")
+        made.append(database)
+        return database
+
+    yield make
+    for database in made:
+        _run(postgres_server.url(), f"DROP DATABASE {database.name} WITH (FORCE)")
+
+
+@pytest.fixture
+def postgres(new_database: Callable[[], Database]) -> Database:
+    """An empty database."""
+    return new_database()
