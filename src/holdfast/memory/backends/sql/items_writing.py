@@ -46,7 +46,7 @@ def write(t: ItemTables, request: WriteRequest) -> Plan[list[int]]:
         place = key_of(wanted.namespace), encode_id(wanted.key)
         targets.setdefault(place, _Target(*place))
     puts = sum(isinstance(op, ItemPut) for op in request.ops)
-    counting = [*_take_versions(t, puts), select_mark(t)] if request.ops else []
+    counting = [*take_versions(t, puts), select_mark(t)] if request.ops else []
     spaces = select_namespaces(t, sorted({ns for ns, _ in targets}))
     results = yield [*counting, *spaces, *_select_targets(t, targets)]
     namespaces = namespace_rows(results[len(counting) : len(counting) + len(spaces)])
@@ -62,7 +62,7 @@ def write(t: ItemTables, request: WriteRequest) -> Plan[list[int]]:
     return answers
 
 
-def _take_versions(t: ItemTables, count: int) -> list[Statement]:
+def take_versions(t: ItemTables, count: int) -> list[Statement]:
     """The next versions; the last of them is the answer to the second. From here on, other writers wait."""
     return [
         change(f"UPDATE {t.counters} SET value = value + ? WHERE name = ?", count, VERSIONS),
