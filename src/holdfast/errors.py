@@ -13,6 +13,7 @@ from holdfast.core.errors import (
     StorageFull,
     Unavailable,
     Unsupported,
+    VectorMismatch,
 )
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "StorageFull",
     "Unavailable",
     "Unsupported",
+    "VectorMismatch",
 ]

@@ -2,16 +2,14 @@
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holdfast.connection import connect
 from holdfast.core.errors import InvalidInput
 from holdfast.memory.agent_memory import AgentMemory
-from holdfast.memory.embedder import resolve_embedder
-from holdfast.memory.embedder.base import store_options
-
-if TYPE_CHECKING:
-    from holdfast.memory.embedder import Embedder
+from holdfast.memory.embedder.base import Embedder, store_options
+from holdfast.memory.embedder.resolve import is_automatic, resolve_embedder
+from holdfast.memory.embedder.sticky import StickyEmbedder
 
 __all__ = ["LazyMemory", "resolve_memory"]
 
@@ -20,18 +18,27 @@ _PLAIN = {"inmemory": "memory:", "memory": "memory:", "sqlite": "sqlite:holdfast
 
 
 class LazyMemory(AgentMemory):
-    """A memory on a database of its own, which also keeps threads. Nothing is opened before it is first used."""
+    """A memory on a database of its own, which also keeps threads. Nothing is opened before it is first used.
+
+    Without a named ``embedder`` it stays with the one that made the vectors which are stored there, or refuses if that
+    can't be had any more; where there are none yet, it takes the best that is there (`resolve_embedder`).
+    """
 
     def __init__(
         self,
         url: str,
         *,
         namespace: str = "default",
-        embedder: "str | Embedder | None" = None,
+        embedder: str | Embedder | None = None,
         with_facts: bool = True,
     ) -> None:
-        found = resolve_embedder(embedder)
-        connection = connect(url, **store_options(found))
+        found: Embedder | StickyEmbedder | None
+        if is_automatic(embedder):
+            connection = connect(url)
+            found = StickyEmbedder(connection.store, namespace)
+        else:
+            found = resolve_embedder(embedder)
+            connection = connect(url, **store_options(found))
         super().__init__(
             connection.store,
             connection.checkpointer,

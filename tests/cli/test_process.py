@@ -24,10 +24,14 @@ READING = [
     ["vacuum", "--keep-last", "1", "--yes"],
     ["export"],
     ["stats"],
+    ["memory", "list"],
+    ["memory", "facts", "--user", "alice"],
+    ["memory", "forget", "--user", "alice", "--yes"],
+    ["reembed", "--embedder", "hash"],
 ]
 
 
-@pytest.mark.parametrize("command", READING, ids=lambda command: command[0])
+@pytest.mark.parametrize("command", READING, ids=" ".join)
 def test_a_database_that_does_not_exist_is_said_so_and_not_created(
     nowhere: Database, command: list[str]
 ) -> None:
@@ -184,11 +188,18 @@ def test_help_has_exit_codes_and_every_command_has_an_example(nowhere: Database)
     assert overview.exit_code == 0
     assert "Exit codes:" in overview.stdout
     assert nowhere.run().stdout == overview.stdout
-    names = [
-        line.split()[0]
-        for line in overview.stdout.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
-    ]
-    assert names == "chat threads history show diff search fork rm vacuum export import stats version".split()
-    for name in names:
-        shown = nowhere.run(name, "--help")
+
+    def names(of: str) -> list[str]:
+        listed = of.partition("Commands:\n")[2].partition("\n\n")[0]
+        return [line.split()[0] for line in listed.splitlines()]
+
+    commands = "chat threads history show diff search fork rm vacuum export import stats memory reembed schema version"
+    assert names(overview.stdout) == commands.split()
+    group = names(nowhere.run("memory", "--help").stdout)
+    assert group == "list search facts blame forget export import".split()
+    for name in [
+        *(name for name in commands.split() if name != "memory"),
+        *(f"memory {name}" for name in group),
+    ]:
+        shown = nowhere.run(*name.split(), "--help")
         assert f"Examples:\n    holdfast {name}" in shown.stdout

@@ -150,10 +150,19 @@ def test_the_page_names_every_option_of_connect() -> None:
 def test_the_page_names_every_command_and_option() -> None:
     text = text_of("cli")
     commands = app.commands
-    assert [name for name in commands if not re.search(rf"\n\| `{name}[ `]", text)] == []
+    of_groups = {
+        f"{name} {part}": command
+        for name, group in commands.items()
+        if isinstance(group, click.Group)
+        for part, command in group.commands.items()
+    }
+    every = {
+        name: command for name, command in commands.items() if not isinstance(command, click.Group)
+    } | of_groups
+    assert [name for name in every if not re.search(rf"\n\| `{name}[ `]", text)] == []
     options = {
         flag
-        for command in (app, *commands.values())
+        for command in (app, *every.values())
         for parameter in command.params
         if isinstance(parameter, click.Option)
         for flag in parameter.opts

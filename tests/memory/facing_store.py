@@ -28,6 +28,7 @@ class BlockingStoreFace(BaseStore):
 
 for _name in (
     "put put_with_embedding put_batch get get_item get_batch exists delete batch list_keys list_namespaces search"
-    " search_by_embedding text_candidates neighbours clear_namespace purge_expired close"
+    " search_by_embedding text_candidates neighbours clear_namespace purge_expired space_of change_space"
+    " without_vectors close"
 ).split():
     setattr(BlockingStoreFace, _name, _calling(_name))

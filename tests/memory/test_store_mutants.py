@@ -25,6 +25,7 @@ from holdfast.memory.store_requests import (
     VectorRequest,
     WriteRequest,
 )
+from holdfast.memory.vectors import VectorSpace
 from holdfast.testing.running import run_suite
 from holdfast.testing.store_suite import StoreSuite
 
@@ -366,6 +367,55 @@ class DistanceAsScore(InMemoryStore):
 class ThresholdIsExcluded(InMemoryStore):
     async def _nearest(self, request: VectorRequest) -> list[StoredHit]:
         return [hit for hit in await super()._nearest(request) if hit.score != request.threshold]
+
+
+@caught_by("test_changing_the_space_drops_the_vectors_and_nothing_else")
+class ChangingKeepsTheVectors(InMemoryStore):
+    async def _change_space(self, namespace: Namespace, space: VectorSpace) -> int:
+        rows = list(self._storage.rows[namespace].values())
+        vectors = [row.vector for row in rows]
+        gone = await super()._change_space(namespace, space)
+        for row, vector in zip(rows, vectors, strict=True):
+            row.vector = vector
+        return gone
+
+
+@caught_by("test_a_changed_space_refuses_the_old_vectors")
+class ChangingForgetsTheSpace(InMemoryStore):
+    async def _change_space(self, namespace: Namespace, space: VectorSpace) -> int:
+        gone = await super()._change_space(namespace, space)
+        self._storage.spaces.pop(namespace, None)
+        return gone
+
+
+@caught_by("test_changing_to_the_same_space_changes_nothing")
+class ChangingAgainDropsAgain(InMemoryStore):
+    async def _change_space(self, namespace: Namespace, space: VectorSpace) -> int:
+        self._storage.spaces.pop(namespace, None)
+        self._storage.spaces[namespace] = replace(space, embedder="nobody")
+        return await super()._change_space(namespace, space)
+
+
+@caught_by("test_items_without_a_vector_are_listed_by_key")
+class WithoutVectorsAreAll(InMemoryStore):
+    async def _without_vectors(self, request: ScanRequest) -> list[StoredItem]:
+        return await self._scan(request)
+
+
+@caught_by("test_items_without_a_vector_are_listed_by_key")
+class WithoutVectorsAfterTheLimit(InMemoryStore):
+    async def _without_vectors(self, request: ScanRequest) -> list[StoredItem]:
+        found = [item.key for item in await self._scan(request)]
+        return [item for item in await super()._without_vectors(request) if item.key in found]
+
+
+@caught_by("test_a_namespace_tells_its_space")
+class SpaceOfTheBeginningOfAName(InMemoryStore):
+    async def _space_of(self, namespace: Namespace, prefix: bool) -> VectorSpace | None:
+        for place, space in self._storage.spaces.items():
+            if "/".join(place).startswith("/".join(namespace)) and (prefix or place == namespace):
+                return space
+        return None
 
 
 # ── the tests ─────────────────────────────────────────────────────────────────────────────────────

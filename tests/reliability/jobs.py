@@ -13,11 +13,15 @@ from typing import Any
 from holdfast.core.messages import Message
 from holdfast.core.state import AgentState
 from holdfast.errors import Conflict, HoldfastError
+from holdfast.memory import AgentMemory
 from holdfast.memory.backends.sqlite import SQLiteCheckpointer, SQLiteSyncCheckpointer
 from holdfast.memory.backends.sqlite_engine import SqliteEngine, ThreadedSqliteEngine
-from holdfast.memory.backends.sqlite_store import SQLiteSyncStore
+from holdfast.memory.backends.sqlite_store import SQLiteStore, SQLiteSyncStore
+from holdfast.memory.embedder import HashEmbedder, store_options
 from holdfast.memory.records import DeleteOp, PutOp
+from holdfast.memory.reembedding import Reembedded
 from holdfast.memory.sync import SyncCheckpointer
+from holdfast.memory.vectors import Metric, VectorSpace
 from holdfast.testing.clock import FrozenClock
 from holdfast.testing.faults import StatementCounter, WatchedEngine, WatchedThreadedEngine, die
 
@@ -239,6 +243,7 @@ STORE_OPERATIONS: dict[str, Callable[[SQLiteSyncStore], Any]] = {
         [PutOp(HERE, "new", "plum"), DeleteOp(HERE, "k3"), DeleteOp(BELOW, "k")]
     ),
     "delete": lambda store: store.delete(HERE, "k4"),
+    "change_space": lambda store: store.change_space(HERE, VectorSpace(2, Metric.COSINE, "another")),
     "clear_namespace": lambda store: store.clear_namespace(HERE, prefix=True),
 }
 
@@ -405,3 +410,20 @@ def fill_store(report: Report, path: str, *, name: str, items: int) -> None:
                     store.put(("count",), "items", count + 1, expected_version=version)
                     break
     report("done")
+
+
+# ── a memory that is embedded anew ────────────────────────────────────────────────────────────────
+
+
+async def _reembed(path: str, engine: SqliteEngine | None, dimension: int) -> Reembedded:
+    embedder = HashEmbedder(dimension)
+    store = SQLiteStore(path, engine=engine, owns_engine=True, **store_options(embedder))
+    async with AgentMemory(store, embedder=embedder) as memory:
+        return await memory.reembed()
+
+
+def reembed_memory(report: Report, path: str, *, dimension: int, die_before: int) -> None:
+    """Embed a memory anew; die just before the statement with that number."""
+    engine = WatchedThreadedEngine(path, watcher=StatementCounter(die_before, die)) if die_before else None
+    done = asyncio.run(_reembed(path, engine, dimension))
+    report(f"{done.dropped} {done.embedded}")

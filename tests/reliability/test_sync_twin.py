@@ -17,6 +17,7 @@ from holdfast.memory.records import DeleteOp, PutOp
 from holdfast.memory.saver import SyncCheckpointSaver
 from holdfast.memory.sync import SyncCheckpointer
 from holdfast.memory.sync_store import SyncStore
+from holdfast.memory.vectors import Metric, VectorSpace
 from tests.reliability.jobs import state_of
 
 
@@ -128,6 +129,9 @@ def test_every_method_of_the_store_works_without_loop_and_thread(place: str, tmp
         assert len(store.text_candidates(ns, ["tea"], 5).candidates) == 1
         assert [found.key for found in store.neighbours(ns, "g", 1, 1)] == ["a", "b"]
         assert store.purge_expired() == 0
+        assert store.space_of(ns) == VectorSpace(2, Metric.COSINE)
+        assert [found.key for found in store.without_vectors(ns)] == ["a", "c", "e"]
+        assert store.change_space(ns, VectorSpace(9, Metric.DOT)) == 1
         store.erase_deleted()
         assert store.delete(ns, "a")
         assert store.clear_namespace(ns) == 3

@@ -22,7 +22,8 @@ from holdfast.cli.output import Output
 from holdfast.cli.text import escape
 
 # As in the help: from talking to looking to changing to moving.
-_ORDER = "chat threads history show diff search fork rm vacuum export import stats version".split()
+_ORDER = """chat threads history show diff search fork rm vacuum export import stats
+    memory reembed schema version""".split()
 
 SessionCommand = Callable[..., Coroutine[Any, Any, int | None]]
 
@@ -72,6 +73,19 @@ class Command(click.Command):
         self.params += _shared_options(hidden=True)
         lines = "\n".join(f"  holdfast {example}" for example in examples)
         self.epilog = f"\b\nExamples:\n{lines}\n\nThe options of `holdfast` itself may follow here too."
+
+
+class Group(click.Group):
+    """Commands under one name, in this order."""
+
+    order: Sequence[str] = ()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params += _shared_options(hidden=True)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for name in self.order if name in self.commands]
 
 
 class App(click.Group):
@@ -150,6 +164,17 @@ def _interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+def settings_now() -> Settings:
+    """The shared options of the command that runs."""
+    return click.get_current_context().ensure_object(Settings)
+
+
+def run(work: Coroutine[Any, Any, int | None]) -> int:
+    """Run a command's work; gives the exit code."""
+    with _interruptible():
+        return asyncio.run(work) or failures.OK
+
+
 def command(name: str, *examples: str, create: bool = False) -> Callable[[SessionCommand], click.Command]:
     """Make a coroutine function a command; its first argument is the open `Session`, its result the exit code.
 
@@ -158,20 +183,19 @@ def command(name: str, *examples: str, create: bool = False) -> Callable[[Sessio
 
     def decorate(function: SessionCommand) -> click.Command:
         @functools.wraps(function)
-        def run(*args: Any, **kwargs: Any) -> int:
-            settings = click.get_current_context().ensure_object(Settings)
+        def call(*args: Any, **kwargs: Any) -> int:
+            settings = settings_now()
 
-            async def work() -> int:
+            async def work() -> int | None:
                 output = settings.output()
                 async with open_session(settings.db, settings.scope, output, create=create) as session:
-                    return await function(session, *args, **kwargs) or failures.OK
+                    return await function(session, *args, **kwargs)
 
-            with _interruptible():
-                return asyncio.run(work())
+            return run(work())
 
-        return app.command(name, cls=Command, examples=examples)(run)
+        return app.command(name, cls=Command, examples=examples)(call)
 
     return decorate
 
 
-__all__ = ["App", "Command", "Session", "Settings", "app", "command"]
+__all__ = ["App", "Command", "Group", "Session", "Settings", "app", "command", "run", "settings_now"]

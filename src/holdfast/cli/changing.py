@@ -13,7 +13,7 @@ from holdfast.cli.output import Column
 from holdfast.cli.refs import no_thread, resolve
 from holdfast.memory.records import PruneReport
 
-_YES = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+YES = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 
 
 @command("fork", "fork support-42 support-42-retry", "fork support-42 what-if --at head~3")
@@ -33,7 +33,7 @@ async def fork(session: Session, thread: str, new: str, at: str) -> None:
 @command("rm", "rm support-42", "rm support-42 head --yes")
 @click.argument("thread")
 @click.argument("checkpoint", required=False)
-@_YES
+@YES
 async def rm(session: Session, thread: str, checkpoint: str | None, yes: bool) -> int:
     """Delete a thread, or one checkpoint of it. What a fork inherited stays in the fork."""
     head = await session.checkpointer.head(thread)
@@ -44,7 +44,7 @@ async def rm(session: Session, thread: str, checkpoint: str | None, yes: bool) -
         what = f"thread {thread!r}, last saved {text.moment(head.created_at)} (save {head.sequence})"
     else:
         what = f"checkpoint {target!r} of thread {thread!r}"
-    if not _agreed(f"Delete {what}?", yes=yes):
+    if not agreed(f"Delete {what}?", yes=yes):
         session.out.remark("nothing was deleted")
         return NOTHING
     if not await session.checkpointer.delete(thread, target):
@@ -65,7 +65,7 @@ async def rm(session: Session, thread: str, checkpoint: str | None, yes: bool) -
 @click.option("--keep-last", type=click.IntRange(min=1), metavar="N", help="All but each thread's newest N.")
 @click.option("--stale-threads", is_flag=True, help="Also whole threads that were last saved before then.")
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
-@_YES
+@YES
 async def vacuum(
     session: Session,
     older_than_days: float | None,
@@ -85,9 +85,9 @@ async def vacuum(
     if older_than_days is not None and not math.isfinite(older_than_days):
         raise Failure(f"--older-than-days must be a finite number, got {older_than_days}", USAGE)
     if not dry_run and not yes:
-        _require_somebody()
+        require_somebody()
         plan = await _prune(session, older_than_days, keep_last, stale_threads, dry_run=True)
-        if plan.removed and not _agreed(f"Delete {_extent(plan)}?", yes=False):
+        if plan.removed and not agreed(f"Delete {_extent(plan)}?", yes=False):
             session.out.remark("nothing was deleted")
             return NOTHING
     report = await _prune(session, older_than_days, keep_last, stale_threads, dry_run=dry_run)
@@ -122,15 +122,15 @@ def is_interactive() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def _require_somebody() -> None:
+def require_somebody() -> None:
     if not is_interactive():
         raise Failure("nobody is there to confirm: add --yes", USAGE)
 
 
-def _agreed(question: str, *, yes: bool) -> bool:
+def agreed(question: str, *, yes: bool) -> bool:
     if yes:
         return True
-    _require_somebody()
+    require_somebody()
     sys.stderr.write(f"{text.escape(question)} [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -1,6 +1,33 @@
 """All commands, gathered: importing this module registers them."""
 
-from holdfast.cli import changing, chat, comparing, finding, moving, reading, status
+from holdfast.cli import (
+    changing,
+    chat,
+    comparing,
+    embedding,
+    finding,
+    forgetting,
+    knowing,
+    moving,
+    reading,
+    remembered,
+    schema,
+    status,
+)
 from holdfast.cli.app import app
 
-__all__ = ["app", "changing", "chat", "comparing", "finding", "moving", "reading", "status"]
+__all__ = [
+    "app",
+    "changing",
+    "chat",
+    "comparing",
+    "embedding",
+    "finding",
+    "forgetting",
+    "knowing",
+    "moving",
+    "reading",
+    "remembered",
+    "schema",
+    "status",
+]

@@ -43,7 +43,7 @@ async def export(session: Session, pattern: str, target: str) -> int:
     to_stdout = target == "-"
     show = is_watched() and not (to_stdout and sys.stdout.isatty())
     total = await _count(session, pattern) if show else None
-    with progress("exporting threads", total, show=show) as advance, _written(target) as stream:
+    with progress("exporting threads", total, show=show) as advance, written(target) as stream:
         async for line in session.checkpointer.export_threads(pattern):
             stream.write(line + "\n")
             checkpoints += line.startswith(_CHECKPOINT)
@@ -69,7 +69,7 @@ async def _count(session: Session, pattern: str) -> int:
 
 
 @contextmanager
-def _written(target: str) -> Iterator[IO[str]]:
+def written(target: str) -> Iterator[IO[str]]:
     """A text stream to that file. A regular file is replaced at the end, whole, or not at all."""
     if target == "-":
         yield sys.stdout
@@ -121,10 +121,10 @@ async def import_(session: Session, source: str, on_conflict: Literal["error", "
     Each thread is checked, then restored whole or not at all. Fields in a pipe: threads, checkpoints, skipped.
     """
     with ExitStack() as stack:
-        raw, total = stack.enter_context(_read(source))
+        raw, total = stack.enter_context(read(source))
         advance = stack.enter_context(progress("importing", total, in_bytes=True))
         try:
-            report = await session.checkpointer.import_threads(_lines(raw, advance), on_conflict=on_conflict)
+            report = await session.checkpointer.import_threads(lines(raw, advance), on_conflict=on_conflict)
         except Conflict as error:
             raise Conflict(
                 f"{error}; the threads before it in the file are restored, --on-conflict skip goes on",
@@ -140,7 +140,7 @@ async def import_(session: Session, source: str, on_conflict: Literal["error", "
 
 
 @contextmanager
-def _read(source: str) -> Iterator[tuple[io.BufferedReader, int | None]]:
+def read(source: str) -> Iterator[tuple[io.BufferedReader, int | None]]:
     """A file and its size, which for stdin nobody knows."""
     if source == "-":
         yield cast(io.BufferedReader, sys.stdin.buffer), None
@@ -165,7 +165,7 @@ class _Counted(io.RawIOBase):
         return len(data)
 
 
-def _lines(raw: io.BufferedReader, advance: Advance) -> Iterator[str]:
+def lines(raw: io.BufferedReader, advance: Advance) -> Iterator[str]:
     """Text lines of a file that may be compressed: its first bytes say so, not its name."""
     buffered = io.BufferedReader(_Counted(raw, advance), 1 << 16)
     packed = buffered.peek(2)[:2] == _GZIP_MAGIC

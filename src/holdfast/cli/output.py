@@ -3,7 +3,7 @@
 import io
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +18,17 @@ Span = tuple[str, str]
 
 @dataclass(frozen=True)
 class Column:
-    """One field of each record. ``title=None``: only for pipes, a terminal has no room for it."""
+    """One field of each record. ``title=None``: only for pipes, a terminal has no room for it.
+
+    In a terminal, ``cut`` shows only as much of the text as there is room for, and ``show`` says how to write a value.
+    """
 
     key: str
     title: str | None
     style: str = ""
     right: bool = False
+    cut: bool = False
+    show: Callable[[Any], str] | None = None
 
 
 class Output:
@@ -54,7 +59,8 @@ class Output:
             self.json(list(records))
         elif self._terminal is not None:
             shown = [column for column in columns if column.title is not None]
-            self._terminal.table([[record[column.key] for column in shown] for record in records], shown)
+            rows = [[_shown(column, record[column.key]) for column in shown] for record in records]
+            self._terminal.table(rows, shown)
         else:
             for record in records:
                 self.line("\t".join(text.cell(record[column.key]) for column in columns))
@@ -96,3 +102,7 @@ class Output:
     def remark(self, remark: str) -> None:
         """Something beside the answer, on stderr."""
         sys.stderr.write(text.escape(remark) + "\n")
+
+
+def _shown(column: Column, value: Any) -> Any:
+    return value if column.show is None or value is None else column.show(value)

@@ -12,6 +12,26 @@ def is_watched() -> bool:
 
 
 @contextmanager
+def counted(title: str) -> Iterator[Callable[[int, int], None]]:
+    """Gives a function that is told how much is done and how much there is in all."""
+    if not is_watched():
+        yield lambda done, total: None
+        return
+    from rich import progress as bars
+    from rich.console import Console
+
+    columns = (
+        bars.TextColumn("{task.description}"),
+        bars.BarColumn(),
+        bars.MofNCompleteColumn(),
+        bars.TimeRemainingColumn(),
+    )
+    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
 def progress(
     title: str, total: int | None, *, in_bytes: bool = False, show: bool = True
 ) -> Iterator[Advance]:

@@ -32,14 +32,16 @@ class Terminal:
         self._now = datetime.now(UTC)
 
     def table(self, rows: Sequence[Sequence[Any]], columns: "Sequence[Column]") -> None:
-        table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
+        cut = any(column.cut for column in columns)
+        table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False, expand=cut)
         for column in columns:
             table.add_column(
                 column.title or "",
                 style=column.style,
                 justify="right" if column.right else "left",
-                overflow="fold",
-                no_wrap=False,
+                overflow="ellipsis" if column.cut else "fold",
+                no_wrap=column.cut,
+                ratio=1 if column.cut else None,
             )
         for row in rows:
             table.add_row(*[self._cell(value) for value in row])

@@ -4,6 +4,7 @@
 
     HoldfastError
     ├── InvalidInput (ValueError)          the call was wrong; nothing was read or written
+    │   └── VectorMismatch                 what is stored was embedded by something else; nothing was written
     ├── Conflict                           somebody else was first; nothing was written
     ├── Unsupported (NotImplementedError)  this backend does not declare that capability
     ├── Unavailable                        the storage can't be reached or can't answer now
@@ -25,6 +26,22 @@ class HoldfastError(Exception):
 
 class InvalidInput(HoldfastError, ValueError):
     """An argument is wrong. Raised before any I/O."""
+
+
+class VectorMismatch(InvalidInput):
+    """The vectors that are stored are not comparable with these: another embedder, dimension or metric. Nothing was
+    written.
+
+    ``namespace`` is where, ``stored`` and ``asked`` are the two as text.
+    """
+
+    def __init__(
+        self, message: str, *, namespace: tuple[str, ...] = (), stored: str = "", asked: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.namespace = namespace
+        self.stored = stored
+        self.asked = asked
 
 
 class Conflict(HoldfastError):

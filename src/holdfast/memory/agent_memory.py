@@ -10,16 +10,18 @@ from holdfast.core.errors import InvalidInput
 from holdfast.core.unset import UNSET, UnsetType
 from holdfast.memory import rights, validate
 from holdfast.memory.blocks import Blocks
-from holdfast.memory.buckets import bucket_of
+from holdfast.memory.buckets import bucket_of, list_users
+from holdfast.memory.embedder.base import Embedder, space_of_embedder
+from holdfast.memory.embedder.sticky import StickyEmbedder
 from holdfast.memory.episodes import Episode, Episodes, RecalledEpisode
 from holdfast.memory.facts import Fact, FactStore
-from holdfast.memory.records import StoreItem
+from holdfast.memory.records import Page, StoreItem
+from holdfast.memory.reembedding import Progress, Reembedded, reembed
 from holdfast.memory.rights import Filter, Profile, Receipt
 from holdfast.memory.store import BaseStore
 
 if TYPE_CHECKING:
     from holdfast.memory.checkpointer import BaseCheckpointer
-    from holdfast.memory.embedder import Embedder
 
 __all__ = ["AgentMemory"]
 
@@ -37,12 +39,13 @@ class AgentMemory:
         checkpointer: "BaseCheckpointer | None" = None,
         *,
         namespace: str = "default",
-        embedder: "Embedder | None" = None,
+        embedder: Embedder | StickyEmbedder | None = None,
         with_facts: bool = True,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         if not isinstance(store, BaseStore):
             raise InvalidInput(f"store must be a BaseStore, got {type(store).__name__}")
+        _check_embedder(store, embedder)
         self._store = store
         self._checkpointer = checkpointer
         self._space = validate.identifier(namespace, "namespace")
@@ -143,6 +146,38 @@ class AgentMemory:
     ) -> list[Episode]:
         """The last episodes of a session, in their order."""
         return await self._episodes.session(session_id, user_id, validate.limit(limit))
+
+    async def latest(
+        self, limit: int = 10, *, user_id: str | None = None, session_id: str | None = None
+    ) -> list[Episode]:
+        """The episodes that happened last, last first."""
+        return await self._episodes.latest(user_id, validate.limit(limit), session_id)
+
+    async def users(self, limit: int = 100, *, after: str | None = None) -> Page[str | None]:
+        """Users of whom anything is kept, in a fixed order; ``None`` is the bucket of nobody in particular.
+
+        ``after`` goes on from a page's ``next``.
+        """
+        return await list_users(self._store, self._space, validate.limit(limit), after)
+
+    async def reembed(
+        self,
+        *,
+        user_id: str | UnsetType | None = UNSET,
+        progress: Progress | None = None,
+        dry_run: bool = False,
+    ) -> Reembedded:
+        """Give every episode, or every one of a user, a vector of this memory's embedder.
+
+        Vectors of another embedder are given up, missing ones are made. It can be stopped at any point and called
+        again; ``progress(done, total)`` is called as it goes on.
+        """
+        embedder = await self._episodes.embedder()
+        if embedder is None:
+            raise InvalidInput("reembed() needs a memory with an embedder=: there is nothing to embed with")
+        return await reembed(
+            self._store, self._space, embedder, user_id=user_id, progress=progress, dry_run=dry_run
+        )
 
     # ── rights ────────────────────────────────────────────────────────────────────────────────────
 
@@ -279,3 +314,20 @@ class AgentMemory:
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self.aclose()
+
+
+def _check_embedder(store: BaseStore, embedder: object) -> None:
+    """Its vectors must be what the store is open for: two embedders of one length would be mixed up unnoticed."""
+    if embedder is None or isinstance(embedder, StickyEmbedder):
+        return
+    if not isinstance(embedder, Embedder):
+        raise InvalidInput(
+            "embedder must have name, dimension, metric and async embed(texts), or be None, got"
+            f" {type(embedder).__name__}: resolve_embedder(name) finds one by its name"
+        )
+    space = space_of_embedder(embedder)
+    if store._space is None or not space.fits(store._space):
+        opened = "no vectors" if store._space is None else f"vectors of {store._space}"
+        raise InvalidInput(
+            f"the store is open for {opened}, the memory's are of {space}: open it with store_options(embedder)"
+        )

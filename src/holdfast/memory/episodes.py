@@ -1,5 +1,6 @@
 """Episodes: what was said, by whom and when. One item each, in the order of its session."""
 
+import heapq
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +15,7 @@ from holdfast.core.ids import new_id
 from holdfast.core.model import FrozenMap, FrozenModel, UtcDatetime
 from holdfast.memory import validate
 from holdfast.memory.buckets import bucket_of
+from holdfast.memory.embedder.sticky import StickyEmbedder
 from holdfast.memory.recall import Recalled, recall_items, time_words
 from holdfast.memory.records import StoreItem
 from holdfast.memory.store import BaseStore
@@ -52,10 +54,15 @@ class RecalledEpisode:
 class Episodes:
     """The episodes of all users, each in a bucket of their own."""
 
-    def __init__(self, store: BaseStore, space: str, embedder: "Embedder | None") -> None:
+    def __init__(self, store: BaseStore, space: str, embedder: "Embedder | StickyEmbedder | None") -> None:
         self._store = store
         self._space = space
         self._embedder = embedder
+
+    async def embedder(self) -> "Embedder | None":
+        """What makes their vectors, if anything does."""
+        given = self._embedder
+        return await given.get() if isinstance(given, StickyEmbedder) else given
 
     def at(self, user_id: str | None) -> tuple[str, ...]:
         return (*bucket_of(self._space, user_id), "episodes")
@@ -71,11 +78,12 @@ class Episodes:
             validate.identifier(episode.session_id, "session_id")
             if not episode.text.strip():
                 raise InvalidInput("text must not be blank: an episode says something")
+        embedder = await self.embedder()
         first = {
             session: await self._reserve(session, user_id, sum(e.session_id == session for e in episodes))
             for session in dict.fromkeys(episode.session_id for episode in episodes)
         }
-        vectors = None if self._embedder is None else await self._embedder.embed([e.text for e in episodes])
+        vectors = None if embedder is None else await embedder.embed([e.text for e in episodes])
         kept: list[Episode] = []
         for number, episode in enumerate(episodes):
             ordinal = first[episode.session_id]
@@ -91,9 +99,9 @@ class Episodes:
         self, question: str, user_id: str | None, limit: int, session_id: str | None, now: datetime | None
     ) -> list[RecalledEpisode]:
         """The episodes that answer the question, best first."""
-        embedding = None
-        if self._embedder is not None and question.strip():
-            (embedding,) = await self._embedder.embed([question])
+        embedding, embedder = None, await self.embedder()
+        if embedder is not None and question.strip():
+            (embedding,) = await embedder.embed([question])
         condition = None if session_id is None else {"group": validate.identifier(session_id, "session_id")}
         found = await recall_items(
             self._store, self.at(user_id), question, limit, now=now, embedding=embedding, filter=condition
@@ -111,6 +119,17 @@ class Episodes:
         found = await self._store.neighbours(self.at(user_id), place, end, window)
         return [as_episode(item) for item in found][-limit:]
 
+    async def latest(self, user_id: str | None, limit: int, session_id: str | None) -> list[Episode]:
+        """The last to happen, last first. Looks at all, but holds only so many."""
+        condition = None if session_id is None else {"group": validate.identifier(session_id, "session_id")}
+        found: list[tuple[tuple[int, int, str], StoreItem]] = []
+        async for item in self._store.iterate(self.at(user_id), condition):
+            entry = (item.metadata["at"], item.metadata["ordinal"], item.key), item
+            (heapq.heappush if len(found) < limit else heapq.heappushpop)(found, entry)
+        return [as_episode(item) for _, item in sorted(found, key=lambda entry: entry[0], reverse=True)][
+            :limit
+        ]
+
     async def each(self, user_id: str | None) -> AsyncIterator[StoreItem]:
         """All of a user's episodes, as items."""
         async for item in self._store.iterate(self.at(user_id)):
@@ -125,14 +144,15 @@ class Episodes:
     async def mark(self, item: StoreItem, user_id: str | None, **changes: Any) -> StoreItem | None:
         """Change what is noted beside an episode; ``None`` if it was changed or removed meanwhile."""
         metadata = {key: value for key, value in {**item.metadata, **changes}.items() if value is not None}
+        embedder = await self.embedder()
         try:
-            if self._embedder is None:
+            if embedder is None:
                 put = self._store.put(
                     self.at(user_id), item.key, item.value, metadata, expected_version=item.version
                 )
                 await put
             else:
-                (vector,) = await self._embedder.embed([item.value["text"]])
+                (vector,) = await embedder.embed([item.value["text"]])
                 await self._store.put_with_embedding(
                     self.at(user_id), item.key, item.value, vector, metadata, expected_version=item.version
                 )
@@ -152,10 +172,11 @@ class Episodes:
         self, namespace: tuple[str, ...], key: str, value: Any, metadata: dict[str, Any]
     ) -> None:
         """Write an item of an export where it was. An episode gets its vector again."""
-        if self._embedder is None or namespace[-1] != "episodes":
+        embedder = await self.embedder() if namespace[-1] == "episodes" else None
+        if embedder is None:
             await self._store.put(namespace, key, value, metadata)
         else:
-            (vector,) = await self._embedder.embed([value["text"]])
+            (vector,) = await embedder.embed([value["text"]])
             await self._store.put_with_embedding(namespace, key, value, vector, metadata)
 
     async def _put(

@@ -18,7 +18,6 @@ from holdfast.memory.cursors import decode_cursor, encode_cursor
 from holdfast.memory.filters import Filter, compile_filter
 from holdfast.memory.records import DeleteOp, Page, PutOp, SearchHit, StoreItem, TextCandidates
 from holdfast.memory.store_capabilities import StoreCapabilities
-from holdfast.memory.store_hooks import StoreHooks
 from holdfast.memory.store_requests import (
     ItemDelete,
     ItemPut,
@@ -29,6 +28,7 @@ from holdfast.memory.store_requests import (
     VectorRequest,
     WriteRequest,
 )
+from holdfast.memory.store_spaces import StoreSpaces
 from holdfast.memory.text import query_terms, value_text
 from holdfast.memory.vectors import Embedding, VectorSpace, check_vector
 
@@ -50,7 +50,7 @@ def _alias(method: _Method) -> _Method:
     return cast(_Method, call)
 
 
-class BaseStore(StoreHooks):
+class BaseStore(StoreSpaces):
     """Items in namespaces. All methods are coroutines.
 
     Versions come from one counter for the whole store: they grow with every write and never repeat for a key.

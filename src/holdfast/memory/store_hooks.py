@@ -120,6 +120,34 @@ class StoreHooks:
         """If the namespace has a vector space, ``request.space.check`` it."""
         raise self._missing("search_by_embedding")
 
+    async def _space_of(self, namespace: Namespace, prefix: bool) -> VectorSpace | None:
+        """The vector space that is recorded for a namespace; ``prefix``: of it or of the first below it that has one.
+
+        It must not matter for which space this object was opened, or whether for any.
+        """
+        raise self._missing("space_of")
+
+    async def _change_space(self, namespace: Namespace, space: VectorSpace) -> int:
+        """Record that space for a namespace which has another, and drop its vectors, in one step: no reader and no
+        writer meets the one without the other. The items stay as they are, with their versions.
+
+        Returns how many vectors went. If exactly that space is recorded, or none, nothing happens: so it can be
+        repeated, and two that do it at once don't undo what the other embedded since.
+        """
+        raise self._missing("change_space")
+
+    async def _without_vectors(self, request: ScanRequest) -> list[StoredItem]:
+        """Unexpired items of exactly that namespace that have no vector, in the order of their keys, after the place
+        ``after`` if given. The filter is empty; ``order`` is ``"key"``."""
+        raise self._missing("without_vectors")
+
+    def _open_space(self, space: VectorSpace) -> None:
+        """From now on this object is open for vectors of that space: for one that was opened without knowing it.
+
+        A backend that needs it when it connects must see to that here.
+        """
+        self._space = space
+
     async def _neighbours(
         self, namespace: Namespace, group: str, ordinal: int, window: int
     ) -> list[StoredItem]:

@@ -36,6 +36,9 @@ class SyncStore:
     clear_namespace = blocking(BaseStore.clear_namespace)
     purge_expired = blocking(BaseStore.purge_expired)
     erase_deleted = blocking(BaseStore.erase_deleted)
+    space_of = blocking(BaseStore.space_of)
+    change_space = blocking(BaseStore.change_space)
+    without_vectors = blocking(BaseStore.without_vectors)
     close = blocking(BaseStore.close)
 
     def __enter__(self) -> Self:

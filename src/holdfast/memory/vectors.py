@@ -19,7 +19,7 @@ from enum import StrEnum
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from holdfast.core.errors import InvalidInput, MissingExtra
+from holdfast.core.errors import InvalidInput, MissingExtra, VectorMismatch
 from holdfast.memory import validate
 
 if TYPE_CHECKING:
@@ -56,17 +56,29 @@ class VectorSpace:
     metric: Metric
     embedder: str | None = None
 
+    def fits(self, recorded: "VectorSpace | None") -> bool:
+        """Whether vectors of this space can join those. An embedder without a name is taken at its word."""
+        if recorded is None:
+            return True
+        named = self.embedder is not None and recorded.embedder is not None
+        same = (self.dimension, self.metric) == (recorded.dimension, recorded.metric)
+        return same and (not named or self.embedder == recorded.embedder)
+
     def check(self, recorded: "VectorSpace | None", namespace: tuple[str, ...]) -> None:
-        """`InvalidInput` if the namespace holds vectors of another space."""
-        if recorded is None or recorded == self:
+        """`VectorMismatch` if the namespace holds vectors of another space."""
+        if recorded is None or self.fits(recorded):
             return
-        for field in ("dimension", "metric", "embedder"):
-            mine, theirs = getattr(self, field), getattr(recorded, field)
-            if mine != theirs and (field != "embedder" or (mine is not None and theirs is not None)):
-                raise InvalidInput(
-                    f"namespace {namespace!r} holds vectors with {field} {str(theirs)!r}, this store has "
-                    f"{str(mine)!r}: open the store with {field} {str(theirs)!r}, or use another namespace"
-                )
+        raise VectorMismatch(
+            f"namespace {namespace!r} holds vectors of {recorded}; asked for was {self}: open it with what is stored,"
+            " use another namespace, or, for the memory of an agent, embed anew what is stored: holdfast reembed",
+            namespace=namespace,
+            stored=str(recorded),
+            asked=str(self),
+        )
+
+    def __str__(self) -> str:
+        name = "an embedder without a name" if self.embedder is None else f"embedder {self.embedder!r}"
+        return f"{name} (dimension {self.dimension}, metric {self.metric.value})"
 
 
 def parse_metric(value: object, field: str = "distance_metric") -> Metric:

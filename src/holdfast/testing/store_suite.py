@@ -25,6 +25,7 @@ from holdfast.testing.store_cases.items import ItemCases
 from holdfast.testing.store_cases.listing import ListingCases
 from holdfast.testing.store_cases.naming import NamingCases
 from holdfast.testing.store_cases.nearness import NearnessCases
+from holdfast.testing.store_cases.spaces import SpaceCases
 from holdfast.testing.store_cases.wording import WordingCases
 
 __all__ = ["OpenStore", "StoreSuite"]
@@ -39,6 +40,7 @@ class StoreSuite(
     BatchCases,
     WordingCases,
     NearnessCases,
+    SpaceCases,
     DeclaredCases,
 ):
     """Every promise of the contract; tests are chosen by what the backend declares."""

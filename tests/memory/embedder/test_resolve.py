@@ -122,5 +122,5 @@ def test_an_instance_is_itself_and_a_store_opens_for_its_vectors(tmp_path: Path)
             return [hit.item.key for hit in await database.store.search_by_embedding(("n",), vector)]
 
     assert asyncio.run(work(own)) == ["a longer text", "short"]
-    with pytest.raises(InvalidInput, match="dimension '2'"):
+    with pytest.raises(InvalidInput, match="dimension 2"):
         asyncio.run(work(HashEmbedder()))

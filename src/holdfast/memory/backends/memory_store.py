@@ -4,8 +4,10 @@ Values are kept as the codec's text, so that what is given and what is handed ou
 awaits anything: on one event loop each is atomic.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -129,6 +131,16 @@ class InMemoryStore(BaseStore):
                 del part[place]
         return count
 
+    async def _change_space(self, namespace: Namespace, space: VectorSpace) -> int:
+        if self._storage.spaces.get(namespace) in (None, space):
+            return 0
+        rows = [row for row in self._storage.rows[namespace].values() if row.vector is not None]
+        for row in rows:
+            row.vector = None
+        self._storage.spaces[namespace] = space
+        self._storage.matrices.pop(namespace, None)
+        return len(rows)
+
     async def _purge(self, now_us: int) -> int:
         expired = [
             row.item for rows in self._storage.rows.values() for row in rows.values() if not row.lives(now_us)
@@ -160,6 +172,15 @@ class InMemoryStore(BaseStore):
             ]
             found.sort(key=lambda item: item.version, reverse=newest)
         return found[: request.limit]
+
+    async def _without_vectors(self, request: ScanRequest) -> list[StoredItem]:
+        found = await self._scan(replace(request, limit=sys.maxsize))
+        rows = self._storage.rows.get(request.namespace, {})
+        return [item for item in found if rows[item.key].vector is None][: request.limit]
+
+    async def _space_of(self, namespace: Namespace, prefix: bool) -> VectorSpace | None:
+        found = [place for place in self._storage.spaces if _within(place, namespace, prefix)]
+        return self._storage.spaces[min(found, key=encode_namespace)] if found else None
 
     async def _namespaces(
         self, prefix: Namespace | None, limit: int, after: Namespace | None, now_us: int

@@ -5,7 +5,8 @@ import os
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.memory.backends.sql.items_schema import ItemTables, items_schema
 from holdfast.memory.backends.sql.items_store import VECTOR_CACHE_BYTES, SqlStore
-from holdfast.memory.backends.sqlite import SQLITE
+from holdfast.memory.backends.sql.schema import Schema, checkpoint_schema
+from holdfast.memory.backends.sqlite import SQLITE, sqlite_tables
 from holdfast.memory.backends.sqlite_engine import Durability, SqliteEngine, ThreadedSqliteEngine
 from holdfast.memory.sync_store import SyncStore
 
@@ -79,3 +80,12 @@ class SQLiteSyncStore(SyncStore):
                 owns_engine=engine is None,
             )
         )
+
+
+def sqlite_schemas(table_name: str, items_table: str) -> tuple[Schema, ...]:
+    """The tables of a checkpointer, a saver and a store of these names."""
+    tables = sqlite_tables(table_name)
+    return (
+        checkpoint_schema(tables, tables.text.ddl(tables.words)),
+        items_schema(ItemTables(SQLITE, items_table)),
+    )

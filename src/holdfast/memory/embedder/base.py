@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
-__all__ = ["Embedder", "store_options"]
+from holdfast.memory.vectors import VectorSpace, parse_space
+
+__all__ = ["Embedder", "space_of_embedder", "store_options"]
 
 
 @runtime_checkable
@@ -33,6 +35,13 @@ class Embedder(Protocol):
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """A vector for each text, in the same order."""
         ...
+
+
+def space_of_embedder(embedder: Embedder) -> VectorSpace:
+    """What its vectors are recorded as."""
+    space = parse_space(embedder.dimension, embedder.metric, embedder.name)
+    assert space is not None  # an embedder has a dimension
+    return space
 
 
 def store_options(embedder: Embedder | None) -> dict[str, Any]:

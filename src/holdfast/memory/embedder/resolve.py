@@ -7,14 +7,15 @@ from importlib.util import find_spec
 from typing import Final
 
 from holdfast.core.errors import InvalidInput
-from holdfast.memory.embedder.base import Embedder
+from holdfast.memory.embedder.base import Embedder, space_of_embedder
 from holdfast.memory.embedder.hashed import HashEmbedder
 from holdfast.memory.embedder.local import LocalEmbedder
 from holdfast.memory.embedder.ollama import OllamaEmbedder
 from holdfast.memory.embedder.openai import OpenAIEmbedder
 from holdfast.memory.embedder.transformer import SentenceTransformerEmbedder
+from holdfast.memory.vectors import VectorSpace
 
-__all__ = ["VARIABLE", "resolve_embedder"]
+__all__ = ["VARIABLE", "embedder_by_record", "is_automatic", "resolve_embedder"]
 
 VARIABLE: Final = "HOLDFAST_EMBEDDER"
 
@@ -28,7 +29,7 @@ _NAMED: Final[Mapping[str, Callable[[], Embedder]]] = {
     "hash": HashEmbedder,
 }
 # Those that have models by name: "ollama:bge-m3".
-_OF_MODEL: Final[Mapping[str, Callable[[str], Embedder]]] = {
+_OF_MODEL: Final[Mapping[str, Callable[..., Embedder]]] = {
     "openai": OpenAIEmbedder,
     "ollama": OllamaEmbedder,
     "sentence-transformers": SentenceTransformerEmbedder,
@@ -57,6 +58,26 @@ def resolve_embedder(spec: "str | Embedder | None" = None) -> Embedder | None:
         "embedder must be a name such as 'openai', or an object with name, dimension, metric and async"
         f" embed(texts), got {type(spec).__name__}"
     )
+
+
+def is_automatic(spec: object) -> bool:
+    """Whether nobody has named an embedder, in the environment neither."""
+    return (spec is None or spec == "auto") and os.environ.get(VARIABLE, "").strip().lower() in ("", "auto")
+
+
+def embedder_by_record(space: VectorSpace) -> Embedder:
+    """The embedder whose vectors are recorded so. `InvalidInput` or `MissingExtra` if it can't be had here."""
+    kind, _, model = (space.embedder or "").partition(":")
+    made: Embedder | None = None
+    if kind == "hash" and not model:
+        made = HashEmbedder(space.dimension)
+    elif space.embedder == LocalEmbedder.name:
+        made = LocalEmbedder()
+    elif kind in _OF_MODEL and model:
+        made = _OF_MODEL[kind](model, dimension=space.dimension)
+    if made is None or space_of_embedder(made) != space:
+        raise InvalidInput(f"{space} can't be had by its name alone")
+    return made
 
 
 def _automatic() -> Embedder | None:

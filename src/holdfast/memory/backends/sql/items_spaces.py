@@ -37,16 +37,27 @@ class NamespaceRow:
         )
 
 
+_COLUMNS = "ns_id, ns, dimension, metric, embedder, vector_version, removals"
+
+
 def select_namespaces(t: ItemTables, namespaces: Sequence[str]) -> list[Statement]:
     """Queries for the rows of those namespaces that hold items."""
     return [
         rows(
-            "SELECT ns_id, ns, dimension, metric, embedder, vector_version, removals"
-            f" FROM {t.namespaces} WHERE ns IN {marks}",
+            f"SELECT {_COLUMNS} FROM {t.namespaces} WHERE ns IN {marks}",
             *values,
         )
         for marks, values in lists(namespaces)
     ]
+
+
+def select_first_space(t: ItemTables, low: str, high: str) -> Statement:
+    """A query for the row of the first of these namespaces that has a vector space."""
+    return rows(
+        f"SELECT {_COLUMNS} FROM {t.namespaces} WHERE ns >= ? AND ns < ? AND dimension IS NOT NULL"
+        " ORDER BY ns LIMIT ?",
+        *(low, high, 1),
+    )
 
 
 def namespace_rows(results: Iterable[Iterable[Row]]) -> dict[str, NamespaceRow]:

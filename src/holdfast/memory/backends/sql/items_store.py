@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.memory import validate
+from holdfast.memory.backends.sql import items_embedding as embedding
 from holdfast.memory.backends.sql import items_reading as reading
 from holdfast.memory.backends.sql import items_removing as removing
 from holdfast.memory.backends.sql import items_vectors as vectors
@@ -29,6 +30,7 @@ from holdfast.memory.store_requests import (
     VectorRequest,
     WriteRequest,
 )
+from holdfast.memory.vectors import VectorSpace
 
 T = TypeVar("T")
 
@@ -115,6 +117,15 @@ class SqlStore(BaseStore):
 
     async def _nearest(self, request: VectorRequest) -> list[StoredHit]:
         return await self._engine.read(partial(vectors.nearest, self._tables, self._matrices, request))
+
+    async def _space_of(self, namespace: Namespace, prefix: bool) -> VectorSpace | None:
+        return await self._engine.read(partial(embedding.space_of, self._tables, namespace, prefix))
+
+    async def _change_space(self, namespace: Namespace, space: VectorSpace) -> int:
+        return await self._engine.write(partial(embedding.change_space, self._tables, namespace, space))
+
+    async def _without_vectors(self, request: ScanRequest) -> list[StoredItem]:
+        return await self._engine.read(partial(embedding.without_vectors, self._tables, request))
 
     async def _neighbours(
         self, namespace: Namespace, group: str, ordinal: int, window: int

@@ -137,20 +137,26 @@ def migrate(schema: Schema, existing: Callable[[], Plan[set[str]]], *, create: b
     missing = [table for table in schema.tables if table not in present]
     if version == schema.version and not missing:
         return
-    statements = [meta_ddl(schema.meta, schema.dialect_text)]
-    if missing and version:
-        version = 0  # dropped by hand: start again with what is not there
-        # An index that is new again, or whose rows are gone, must be filled again.
-        statements.append(f"DELETE FROM {schema.meta} WHERE name LIKE 'text:%'")
-    statements += [_if_absent(statement) for step in schema.steps[version:] for statement in step]
-    statements.append(f"DELETE FROM {schema.meta} WHERE name = '{name}'")
-    statements.append(f"INSERT INTO {schema.meta} (name, value) VALUES ('{name}', '{schema.version}')")
+    # Where some were dropped by hand, it starts again with what is not there.
+    statements = creation(schema, 0 if missing else version, again=bool(missing and version))
     if not create:
         raise SchemaMismatch(
             f"tables are missing or old: {', '.join(missing) or name}",
             ddl="".join(f"{statement};\n" for statement in statements),
         )
     yield [change(statement) for statement in statements]
+
+
+def creation(schema: Schema, version: int = 0, *, again: bool = False) -> list[str]:
+    """The statements that bring a component from that version (0: none) to this one. ``again``: it was there before."""
+    name = f"schema:{schema.component}"
+    statements = [meta_ddl(schema.meta, schema.dialect_text)]
+    if again:  # an index that is new again, or whose rows are gone, must be filled again
+        statements.append(f"DELETE FROM {schema.meta} WHERE name LIKE 'text:%'")
+    statements += [_if_absent(statement) for step in schema.steps[version:] for statement in step]
+    statements.append(f"DELETE FROM {schema.meta} WHERE name = '{name}'")
+    statements.append(f"INSERT INTO {schema.meta} (name, value) VALUES ('{name}', '{schema.version}')")
+    return statements
 
 
 def _if_absent(statement: str) -> str:

@@ -1,0 +1,32 @@
+"""`schema`."""
+
+import click
+
+from holdfast.cli.app import Command, app, settings_now
+from holdfast.memory.backends.schemas import DIALECTS, ddl
+
+
+@app.command("schema", cls=Command, examples=("schema sqlite", "schema sqlite | sqlite3 holdfast.db"))
+@click.argument("database", type=click.Choice(sorted(DIALECTS)))
+@click.option(
+    "--table-name",
+    metavar="NAME",
+    default="holdfast",
+    show_default=True,
+    help="Threads' tables begin with it.",
+)
+@click.option(
+    "--items-table", metavar="NAME", default="holdfast_items", show_default=True, help="The store's items."
+)
+def schema(database: str, table_name: str, items_table: str) -> None:
+    """Print the statements that create the tables, for a database in which programs may not.
+
+    They can be run again. Programs then open it with auto_create_table=False.
+    """
+    statements = ddl(database, table_name=table_name, items_table=items_table)
+    out = settings_now().output()
+    if out.as_json:
+        out.json({"database": database, "statements": statements})
+    else:
+        for statement in statements:
+            out.line(f"{statement};")

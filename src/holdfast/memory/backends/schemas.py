@@ -1,0 +1,22 @@
+"""The tables of each SQL database as statements, without opening one.
+
+A database takes part by a function with the two names as arguments that gives its schemas.
+"""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Final
+
+from holdfast.memory.backends.sql.schema import Schema, creation
+
+__all__ = ["DIALECTS", "ddl"]
+
+DIALECTS: Final[Mapping[str, str]] = {"sqlite": "holdfast.memory.backends.sqlite_store:sqlite_schemas"}
+"""Where the schemas of each are: they are imported when they are asked for."""
+
+
+def ddl(dialect: str, *, table_name: str = "holdfast", items_table: str = "holdfast_items") -> list[str]:
+    """The statements that make a database ready, each safe to run again."""
+    module, _, name = DIALECTS[dialect].partition(":")
+    schemas: Callable[[str, str], tuple[Schema, ...]] = getattr(import_module(module), name)
+    return [statement for schema in schemas(table_name, items_table) for statement in creation(schema)]

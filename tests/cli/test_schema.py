@@ -1,0 +1,55 @@
+"""`schema`: tables for a database in which programs may not create any."""
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from holdfast import connect
+from holdfast.cli.commands import app
+from holdfast.core.state import AgentState
+from holdfast.memory.store_backends import SQLiteSyncStore
+from tests.cli.conftest import Database
+
+
+def test_what_it_prints_makes_a_database_that_works_without_creating_tables(nowhere: Database) -> None:
+    result = nowhere.run("schema", "sqlite")
+    assert result.exit_code == 0, result.output
+    assert not nowhere.path.exists()
+    for _ in range(2):  # it can be run again
+        connection = sqlite3.connect(nowhere.path)
+        connection.executescript(result.stdout)
+        connection.close()
+
+    async def scenario() -> None:
+        async with connect(nowhere.url, auto_create_table=False) as database:
+            await database.checkpointer.save(AgentState(), "thread")
+            await database.store.put(("notes",), "k", "some words")
+            assert len(await database.store.search(("notes",), "words")) == 1
+
+    asyncio.run(scenario())
+    connection = sqlite3.connect(nowhere.path)
+    connection.executescript(result.stdout)
+    connection.close()
+    assert nowhere.json("threads")[0]["thread_id"] == "thread"
+
+
+def test_names_can_be_given_and_json_asked_for(nowhere: Database, tmp_path: Path) -> None:
+    document = nowhere.json("schema", "sqlite", "--table-name", "mine", "--items-table", "things")
+    assert document["database"] == "sqlite"
+    connection = sqlite3.connect(nowhere.path)
+    for statement in document["statements"]:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+    with SQLiteSyncStore(nowhere.path, table_name="things", auto_create_table=False) as store:
+        store.put(("notes",), "k", 1)
+    wrong = nowhere.run("schema", "sqlite", "--table-name", "a b")
+    assert (wrong.exit_code, "table_name" in wrong.stderr) == (2, True)
+
+
+def test_a_database_that_is_not_known_is_refused_with_those_that_are() -> None:
+    result = CliRunner().invoke(app, ["schema", "excel"])
+    assert result.exit_code == 2
+    assert "sqlite" in result.output
