@@ -12,7 +12,16 @@ from holdfast.agent.journal import with_results
 from holdfast.agent.limits import Limits
 from holdfast.agent.memories import Memories
 from holdfast.agent.portal import run_blocking
-from holdfast.agent.progress import OPEN, TURN, before_turn, turn_of, unanswered, unfinished
+from holdfast.agent.progress import (
+    OPEN,
+    TURN,
+    before_turn,
+    debts,
+    owing,
+    turn_of,
+    unanswered,
+    unfinished,
+)
 from holdfast.agent.recovery import Approve
 from holdfast.agent.reflexion import resolve_reflexion
 from holdfast.agent.result import AgentResult
@@ -264,12 +273,18 @@ class Agent:
         of the new head."""
         checkpointer = self._scoped(user_id)
         target = await checkpointer.get(thread_id, validate.identifier(checkpoint_id, "checkpoint_id"))
-        head = await checkpointer.head(thread_id)
+        head = await checkpointer.get(thread_id)
         if target is None or head is None:
             raise InvalidInput(f"thread {thread_id!r} has no checkpoint {checkpoint_id!r} to go back to")
-        notes = {"step": "rewind", "to": checkpoint_id}
+        parent = head.info.checkpoint_id
+        owed = debts(await with_results(checkpointer, head), parent)
         state = await with_results(checkpointer, target)
-        return await checkpointer.save(state, thread_id, metadata=notes, parent=head.checkpoint_id)
+        end = len(state.messages)
+        # What was said is learned, also if the thread no longer has it; else only its messages are needed for that.
+        await self._memories.learn([debt for debt in owed if debt.end > end], head.state, thread_id, user_id)
+        state = owing(state, [debt for debt in owed if debt.end <= end])
+        notes = {"step": "rewind", "to": checkpoint_id}
+        return await checkpointer.save(state, thread_id, metadata=notes, parent=parent)
 
     async def fork(
         self,
@@ -301,6 +316,13 @@ class Agent:
         if user_id is None:
             return self._checkpointer
         return self._checkpointer.scoped(validate.identifier(user_id, "user_id"))
+
+    # ── memory ────────────────────────────────────────────────────────────────────────────────────
+
+    async def catch_up(self) -> int:
+        """Find the facts in all that users said and that no process has come to yet, as when one was killed. Returns
+        in how many episodes. For a start-up or a nightly job: a user's next run does the same for that user."""
+        return await self._memories.catch_up()
 
     # ── life ──────────────────────────────────────────────────────────────────────────────────────
 

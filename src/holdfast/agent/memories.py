@@ -1,12 +1,17 @@
 """The memory of an agent, whichever kind it was given, as its runs use it."""
 
+import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.agent.config import AgentConfig
+    from holdfast.agent.progress import Debt
     from holdfast.agent.user_memory import TurnMemory
+    from holdfast.core.state import AgentState
     from holdfast.memory.agent_memory import AgentMemory
     from holdfast.memory.checkpointer import BaseCheckpointer
     from holdfast.memory.learning import Learner
@@ -15,6 +20,8 @@ if TYPE_CHECKING:
     from holdfast.tools import Tool
 
 __all__ = ["Memories"]
+
+log = logging.getLogger("holdfast.agent")
 
 VENDORS: Final = ("anthropic", "litellm", "oci", "ollama", "openai", "openrouter")
 """Providers whose models are asked to find facts in what was said; for any other there are rules."""
@@ -35,6 +42,7 @@ class Memories:
             self._owned = self.memory is not config.memory
             self.learner = _learner(self.memory, model, config.extract_facts)
         self._tools = config.memory_tools
+        self._raises = config.on_memory_error == "raise"
 
     @property
     def tools(self) -> "list[Tool[..., Any]]":
@@ -59,6 +67,27 @@ class Memories:
         if self.manager is None:
             return None
         return ManagerMemory(self.manager if user_id is None else self.manager.for_user(user_id))
+
+    async def learn(
+        self, owed: "Sequence[Debt]", state: "AgentState", thread_id: str, user_id: str | None
+    ) -> None:
+        """Learn turns that no run will learn any more, since the thread is about to lose them."""
+        from holdfast.agent.user_memory import Said
+
+        memory = self.of(user_id) if owed else None
+        if memory is None:
+            return
+        try:
+            for debt in owed:
+                await memory.learn(Said.of(debt, state, thread_id))
+        except Exception as error:
+            if self._raises:
+                raise
+            log.warning("could not learn: %s: %s", type(error).__name__, error)
+
+    async def catch_up(self) -> int:
+        """Find facts in all episodes of all users that wait for it."""
+        return 0 if self.learner is None else await self.learner.catch_up_all()
 
     async def aclose(self) -> None:
         """Wait for what is under way, then close what was opened here."""

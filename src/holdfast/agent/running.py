@@ -14,7 +14,7 @@ from holdfast.agent.journal import Journal
 from holdfast.agent.limits import Limits
 from holdfast.agent.progress import WAITING, Turn, answer_of, turn_of, unanswered, unfinished
 from holdfast.agent.recovery import Approve, decline, recover
-from holdfast.agent.remembering import learn, recall
+from holdfast.agent.remembering import learn, learn_owed, recall
 from holdfast.agent.result import STOP_REASONS, AgentResult
 from holdfast.agent.session import Kit, Session
 from holdfast.agent.turn import take_turn
@@ -190,6 +190,7 @@ async def _attempt(session: Session, request: Request) -> None:
             session.limits = request.limits()  # the next turn has its own
             decline(session, "the user went on with another message")
     elif prompt is None:
+        await learn_owed(session)
         _report(session)
     if prompt is not None:
         await _begin(session, prompt, request.context)
@@ -233,7 +234,7 @@ async def _begin(session: Session, prompt: Message, context: RunContext) -> None
     state = session.state.with_run_id(context.run_id or "")
     if state.agent_id != session.kit.agent_id:
         state = state.model_copy(update={"agent_id": session.kit.agent_id})
-    session.begin(state)
+    session.begin(state, await learn_owed(session))
     session.state = session.state.with_message(prompt)
     await session.save("prompt")
     session.prompted = True

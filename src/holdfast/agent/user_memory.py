@@ -1,11 +1,17 @@
 """An agent's long-term memory in a turn: what a user's blocks, facts and episodes say about the prompt, and what the
 turn adds to them."""
 
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
+from holdfast.agent.progress import Debt
+from holdfast.core.clock import from_us
 from holdfast.core.messages import Message, Role
+from holdfast.core.state import AgentState
 from holdfast.memory.agent_memory import AgentMemory
 from holdfast.memory.episodes import Episode
 from holdfast.memory.facts import Fact
@@ -13,7 +19,30 @@ from holdfast.memory.fence import unfenced
 from holdfast.memory.learning import Learner
 from holdfast.memory.manager import BaseMemoryManager
 
-__all__ = ["ManagerMemory", "TurnMemory", "UserMemory"]
+__all__ = ["ManagerMemory", "Said", "TurnMemory", "UserMemory"]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A turn that is over. ``checkpoint`` is where, ``at`` when; ``None`` is now."""
+
+    run_id: str
+    messages: Sequence[Message]
+    thread_id: str
+    checkpoint: str | None = None
+    at: datetime | None = None
+
+    @classmethod
+    def of(cls, debt: Debt, state: AgentState, thread_id: str) -> "Said":
+        """The turn that is owed, from the thread's state."""
+        at = None if debt.at_us is None else from_us(debt.at_us)
+        return cls(debt.run_id, state.messages[debt.first : debt.end], thread_id, debt.checkpoint, at)
+
+    def id_of(self, place: int) -> str:
+        """The same for this message whenever it is learned, so that it is kept once."""
+        message = self.messages[place]
+        named = [self.thread_id, self.run_id, place, message.role.value, message.content]
+        return hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32]
 
 
 class TurnMemory(Protocol):
@@ -23,8 +52,8 @@ class TurnMemory(Protocol):
         """Lines that may help with the prompt, most useful first."""
         ...
 
-    async def learn(self, turn: Sequence[Message], thread_id: str, checkpoint: str | None) -> list[str]:
-        """Keep what was said in a turn; returns what is already known to be new."""
+    async def learn(self, said: Said) -> list[str]:
+        """Keep what was said in a turn; returns what is already known to be new. A repeat changes nothing."""
         ...
 
 
@@ -37,8 +66,8 @@ class ManagerMemory:
     async def recall(self, prompt: str | None, thread_id: str) -> list[str]:
         return [memory.content for memory in await self.manager.retrieve(prompt)]
 
-    async def learn(self, turn: Sequence[Message], thread_id: str, checkpoint: str | None) -> list[str]:
-        learned = await self.manager.save(await self.manager.extract(list(turn)))
+    async def learn(self, said: Said) -> list[str]:
+        learned = await self.manager.save(await self.manager.extract(list(said.messages)))
         return [memory.content for memory in learned]
 
 
@@ -68,24 +97,33 @@ class UserMemory:
         ]  # this thread is shown anyway
         return lines + [_said(episode) for episode in others[: self.limit]]
 
-    async def learn(self, turn: Sequence[Message], thread_id: str, checkpoint: str | None) -> list[str]:
-        asked = [m.content for m in turn if m.role is Role.USER and m.content and m.content.strip()]
-        answered = [m.content for m in turn if m.role is Role.ASSISTANT and m.content]
-        answered = [text for text in unfenced(answered) if text.strip()]
-
-        def episode(text: str, speaker: str) -> Episode:
-            return Episode(text=text, speaker=speaker, session_id=thread_id, checkpoint=checkpoint)
-
-        learns = self.learner is not None
-        await self.memory.remember_all(
-            [episode(text, "user") for text in asked], user_id=self.user_id, learn=learns
-        )
-        await self.memory.remember_all(
-            [episode(text, "assistant") for text in answered[-1:]], user_id=self.user_id
-        )
+    async def learn(self, said: Said) -> list[str]:
+        asked = [_episode(said, place) for place, m in enumerate(said.messages) if m.role is Role.USER]
+        answered = [
+            _episode(said, place) for place, m in enumerate(said.messages) if m.role is Role.ASSISTANT
+        ]
+        asked = [episode for episode in asked if episode.text.strip()]
+        answered = [episode for episode in answered if episode.text.strip()][-1:]
+        learns = [self.learner is not None] * len(asked) + [False] * len(answered)
+        await self.memory.remember_all([*asked, *answered], user_id=self.user_id, learn=learns)
         if self.learner is not None:
             self.learner.learn_soon(self.user_id)
         return []
+
+
+def _episode(said: Said, place: int) -> Episode:
+    message = said.messages[place]
+    text = message.content or ""
+    if message.role is Role.ASSISTANT:
+        (text,) = unfenced([text])
+    return Episode(
+        text=text,
+        speaker=message.role.value,
+        session_id=said.thread_id,
+        occurred_at=said.at,
+        checkpoint=said.checkpoint,
+        id=said.id_of(place),
+    )
 
 
 def _told(fact: Fact) -> str:

@@ -16,6 +16,7 @@ from holdfast.memory.facts import Fact, FactStore
 from holdfast.memory.records import StoreItem
 from holdfast.memory.rights import Filter, Profile, Receipt
 from holdfast.memory.store import BaseStore
+from holdfast.memory.waiting import Waiting
 
 if TYPE_CHECKING:
     from holdfast.memory.checkpointer import BaseCheckpointer
@@ -49,6 +50,7 @@ class AgentMemory:
         self._clock = clock
         self._episodes = Episodes(store, self._space, embedder)
         self._blocks = Blocks(store, self._space)
+        self._waiting = Waiting(store, self._space)
         self.facts = FactStore(store, namespace=self._space, clock=clock) if with_facts else None
         """The facts, or ``None`` with ``with_facts=False``."""
 
@@ -56,6 +58,11 @@ class AgentMemory:
     def checkpointer(self) -> "BaseCheckpointer | None":
         """Where the users' threads are kept, if it knows."""
         return self._checkpointer
+
+    @property
+    def clock(self) -> Clock:
+        """What it tells the time by."""
+        return self._clock
 
     @property
     def store(self) -> BaseStore:
@@ -84,16 +91,29 @@ class AgentMemory:
         return kept
 
     async def remember_all(
-        self, episodes: Sequence[Episode | str], *, user_id: str | None = None, learn: bool = False
+        self,
+        episodes: Sequence[Episode | str],
+        *,
+        user_id: str | None = None,
+        learn: bool | Sequence[bool] = False,
     ) -> list[Episode]:
-        """Keep several, in this order. ``learn=True`` marks them: facts are still to be found in them."""
+        """Keep several, in this order. ``learn=True`` marks them, a list some of them: facts are still to be found in
+        these. One whose ``id`` is there already stays as it is."""
         given = [Episode(text=each) if isinstance(each, str) else each for each in episodes]
         for index, each in enumerate(given):
             if not isinstance(each, Episode):
                 raise InvalidInput(f"episodes[{index}] must be an Episode or text, got {type(each).__name__}")
         if not given:
             return []
-        return await self._episodes.add(given, user_id, self._clock.now_us(), to_learn=learn)
+        marks = [learn] * len(given) if isinstance(learn, bool) else list(learn)
+        if len(marks) != len(given):
+            raise InvalidInput(
+                f"learn must be one for all or one for each, got {len(marks)} for {len(given)}"
+            )
+        kept = await self._episodes.add(given, user_id, self._clock.now_us(), to_learn=marks)
+        if any(marks):  # after them: who removes the entry looks for marked ones afterwards
+            await self._waiting.add(user_id)
+        return kept
 
     async def recall(
         self,
@@ -201,6 +221,7 @@ class AgentMemory:
         found = await self._count(which, user_id)
         if which.everything:
             await self._store.clear_namespace(bucket_of(self._space, user_id), prefix=True)
+            await self._waiting.remove(user_id)
         else:
             await self._forget_some(which, user_id)
         await self._store.erase_deleted()
@@ -254,6 +275,18 @@ class AgentMemory:
     async def unlearned(self, user_id: str | None, now_us: int, limit: int) -> list[StoreItem]:
         """Episodes that are marked and that nobody is at, oldest first."""
         return await self._episodes.unlearned(user_id, now_us, limit)
+
+    def waiting_users(self) -> AsyncIterator[str | None]:
+        """The users who may have such episodes; ``None`` is nobody in particular."""
+        return self._waiting.users()
+
+    async def none_waiting(self, user_id: str | None) -> None:
+        """Take a user off that list who has no marked episode any more."""
+        if await self._episodes.marked(user_id):
+            return
+        await self._waiting.remove(user_id)
+        if await self._episodes.marked(user_id):  # one came just now, and its writer saw the entry
+            await self._waiting.add(user_id)
 
     async def claim(self, item: StoreItem, user_id: str | None, until_us: int) -> StoreItem | None:
         """Take an episode for oneself until then; ``None`` if somebody else was first."""

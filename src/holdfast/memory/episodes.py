@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["Episode", "Episodes", "RecalledEpisode"]
 
 _ATTEMPTS = 64
-_WHOLE_SESSION = 1_000_000_000
 
 
 class Episode(FrozenModel):
@@ -64,28 +63,43 @@ class Episodes:
         return (*bucket_of(self._space, user_id), "sessions")
 
     async def add(
-        self, episodes: Sequence[Episode], user_id: str | None, now_us: int, *, to_learn: bool = False
+        self, episodes: Sequence[Episode], user_id: str | None, now_us: int, *, to_learn: Sequence[bool]
     ) -> list[Episode]:
-        """Keep them, in this order; returns them as they are kept. ``to_learn`` marks them for the extraction."""
+        """Keep them, in this order; returns them as they are kept. ``to_learn`` marks some for the extraction. One
+        whose id is there already stays as it is."""
         for episode in episodes:
             validate.identifier(episode.session_id, "session_id")
             if not episode.text.strip():
                 raise InvalidInput("text must not be blank: an episode says something")
+        there = {episode.id: await self._get(episode.id, user_id) for episode in episodes if episode.id}
+        fresh = [episode for episode in episodes if there.get(episode.id) is None]
         first = {
-            session: await self._reserve(session, user_id, sum(e.session_id == session for e in episodes))
-            for session in dict.fromkeys(episode.session_id for episode in episodes)
+            session: await self._reserve(session, user_id, sum(e.session_id == session for e in fresh))
+            for session in dict.fromkeys(episode.session_id for episode in fresh)
         }
-        vectors = None if self._embedder is None else await self._embedder.embed([e.text for e in episodes])
+        vectors = [] if self._embedder is None else await self._embedder.embed([e.text for e in fresh])
+        given = iter(vectors)
         kept: list[Episode] = []
-        for number, episode in enumerate(episodes):
+        for episode, learns in zip(episodes, to_learn, strict=True):
+            known = there.get(episode.id)
+            if known is not None:
+                kept.append(known)
+                continue
             ordinal = first[episode.session_id]
             first[episode.session_id] += 1
             changes: dict[str, Any] = {"id": episode.id or new_id(), "ordinal": ordinal}
             changes["occurred_at"] = episode.occurred_at or from_us(now_us)
             done = episode.model_copy(update=changes)
-            await self._put(done, user_id, None if vectors is None else vectors[number], to_learn)
+            try:
+                await self._put(done, user_id, next(given, None), learns)
+            except Conflict:  # somebody else has kept it at the same moment
+                done = await self._get(done.id, user_id) or done
             kept.append(done)
         return kept
+
+    async def _get(self, episode_id: str, user_id: str | None) -> Episode | None:
+        item = await self._store.get_item(self.at(user_id), validate.identifier(episode_id, "episode.id"))
+        return None if item is None else as_episode(item)
 
     async def recall(
         self, question: str, user_id: str | None, limit: int, session_id: str | None, now: datetime | None
@@ -107,9 +121,12 @@ class Episodes:
         if counter is None or not limit:
             return []
         end = int(counter["next"])
-        window = min(limit, _WHOLE_SESSION)
-        found = await self._store.neighbours(self.at(user_id), place, end, window)
-        return [as_episode(item) for item in found][-limit:]
+        window = min(limit, end)
+        while True:
+            found = await self._store.neighbours(self.at(user_id), place, end, window)
+            if len(found) >= limit or window >= end:
+                return [as_episode(item) for item in found][-limit:]
+            window = min(2 * window, end)  # places that were reserved, or whose episode is gone, are empty
 
     async def each(self, user_id: str | None) -> AsyncIterator[StoreItem]:
         """All of a user's episodes, as items."""
@@ -121,6 +138,10 @@ class Episodes:
         condition = {"learned": False, "lease_until": {"$lte": now_us}}
         found = await self._store.search(self.at(user_id), None, limit, filter=condition)
         return sorted(found, key=lambda item: (item.metadata["at"], item.metadata["ordinal"]))
+
+    async def marked(self, user_id: str | None) -> bool:
+        """Whether there is an episode that nobody has learned from."""
+        return bool(await self._store.search(self.at(user_id), None, 1, filter={"learned": False}))
 
     async def mark(self, item: StoreItem, user_id: str | None, **changes: Any) -> StoreItem | None:
         """Change what is noted beside an episode; ``None`` if it was changed or removed meanwhile."""
@@ -176,10 +197,13 @@ class Episodes:
             metadata["checkpoint"] = episode.checkpoint
         if to_learn:
             metadata |= {"learned": False, "lease_until": 0}
+        where, absent = self.at(user_id), 0
         if vector is None:
-            await self._store.put(self.at(user_id), episode.id, value, metadata)
+            await self._store.put(where, episode.id, value, metadata, expected_version=absent)
         else:
-            await self._store.put_with_embedding(self.at(user_id), episode.id, value, vector, metadata)
+            await self._store.put_with_embedding(
+                where, episode.id, value, vector, metadata, expected_version=absent
+            )
 
     async def _reserve(self, session_id: str, user_id: str | None, count: int) -> int:
         """The first of ``count`` places in the session that nobody else gets."""
