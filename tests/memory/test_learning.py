@@ -81,6 +81,27 @@ def test_what_a_killed_process_held_is_taken_up_when_its_lease_has_run_out_and_n
     run(scenario)
 
 
+def test_one_who_was_too_slow_does_not_take_away_what_another_one_learned() -> None:
+    async def scenario(memory: AgentMemory, clock: FrozenClock) -> None:
+        asked, go_on = asyncio.Event(), asyncio.Event()
+
+        async def slowly(*_: Any, **__: Any) -> str:
+            asked.set()
+            await go_on.wait()
+            return '{"facts": []}'
+
+        await say(memory, "I live in Oslo.", "alice")
+        slow = asyncio.create_task(Learner(memory, FunctionModel(slowly)).catch_up("alice"))
+        await asyncio.wait_for(asked.wait(), 30)
+        clock.advance(LEASE_US / 1e6 + 1)
+        assert await Learner(memory).catch_up_all() == 1
+        go_on.set()
+        assert await slow == 0
+        assert await known(memory, "alice") == ["Oslo"]
+
+    run(scenario)
+
+
 def test_after_an_outage_of_the_model_nobody_waits_for_a_lease() -> None:
     async def scenario(memory: AgentMemory, clock: FrozenClock) -> None:
         def down(*_: Any, **__: Any) -> str:

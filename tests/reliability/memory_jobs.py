@@ -57,7 +57,7 @@ class Opened:
 
     def __init__(self, path: str, die_at: int = 0, clock: Clock = SYSTEM_CLOCK) -> None:
         self.counter = StatementCounter(die_at)
-        engine = WatchedThreadedEngine(path, watcher=self.counter)
+        engine = WatchedThreadedEngine(path, watcher=self.counter, durability="normal")
         self.threads = SQLiteCheckpointer(engine=engine, owns_engine=True)
         self.store = SQLiteStore(engine=engine)
         self.memory = AgentMemory(self.store, self.threads, clock=clock)
@@ -103,6 +103,33 @@ def go_on(report: Report, path: str, *, kind: str, prompt: str, resumes: bool) -
         await opened.threads.close()
         opened = Opened(path, clock=Later())
         await opened.agent(kind).catch_up()
+        await _look(report, opened)
+
+    asyncio.run(scenario())
+
+
+def rewind(report: Report, path: str, *, die_at: int = 0) -> None:
+    """Put the thread back to where it was after its first turn; its memories follow."""
+
+    async def scenario() -> None:
+        opened = Opened(path, die_at)
+        agent = opened.agent("memory", memory_follows_thread=True)
+        history = await opened.threads.scoped(USER).history(THREAD, 10)
+        first = [info for info in history if info.metadata["step"] == "answer"][-1]
+        await agent.rewind(THREAD, first.checkpoint_id, user_id=USER)
+        report(f"statements {len(opened.counter.seen)}")
+        await opened.threads.close()
+
+    asyncio.run(scenario())
+
+
+def follow_up(report: Report, path: str) -> None:
+    """The next process on that thread, and what is there then."""
+
+    async def scenario() -> None:
+        opened = Opened(path)
+        async with opened.agent("memory", memory_follows_thread=True) as agent:
+            await agent.resume(THREAD, user_id=USER)
         await _look(report, opened)
 
     asyncio.run(scenario())

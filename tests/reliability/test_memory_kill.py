@@ -79,3 +79,32 @@ def test_a_turn_is_learned_once_whichever_statement_its_process_was_killed_befor
     places = range(killing.statements, 0, -1)
     assert [found for place in places for found in killing.before(place)] == []
     assert killing.killed >= killing.statements - 5
+
+
+def test_memories_follow_a_rewound_thread_wherever_the_process_was_killed(
+    agents: MemoryChildren, tmp_path: Path
+) -> None:
+    base = tmp_path / "base.db"
+    for prompt in (FIRST, SECOND):
+        agents.must("talk", path=str(base), kind="memory", prompt=prompt)
+    whole = str(shutil.copy(base, tmp_path / "whole.db"))
+    statements = int(agents.must("rewind", path=whole)[-1].split()[1])
+    seen: set[str] = set()
+    for number in range(statements, 0, -max(1, statements // 14)):
+        path = str(shutil.copy(base, tmp_path / f"{number}.db"))
+        agents.run("rewind", path=path, die_at=number)
+        (line,) = agents.must("follow_up", path=path)
+        found = json.loads(line)
+        seen.add(_one_of(found))
+    assert seen == {"rewound", "not rewound"}
+
+
+def _one_of(found: dict[str, Any]) -> str:
+    """The thread and its memories are either what they were, or both rewound."""
+    assert found["episodes"] == found["thread"], found
+    assert sorted(found["stored"]) == sorted(found["thread"]), found
+    if len(found["thread"]) == 4:
+        assert found["facts"] == ["likes figs 1", "lives_in Oslo 1"], found
+        return "not rewound"
+    assert found["facts"] == ["likes figs 1"], found
+    return "rewound"

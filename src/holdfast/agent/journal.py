@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast.memory.checkpointer import BaseCheckpointer
     from holdfast.memory.records import Checkpoint, PendingWrite
 
-__all__ = ["Journal", "is_settled", "with_results"]
+__all__ = ["Journal", "is_settled", "settle_at", "with_results"]
 
 RESULT_CHANNEL = "tool_result"
 RELEASED_CHANNEL = "not_started"
@@ -140,18 +140,15 @@ class Journal:
             self._settled = self.head if is_settled(writes) else None
         return self._settled == self.head
 
-    async def settle(self) -> None:
-        """Note it. The next save takes the note away."""
+    async def settle(self) -> bool:
+        """Note it. The next save takes the note away. ``False`` if the thread was moved on meanwhile."""
         head, checkpointer = self.head, self._checkpointer
         if head is None or checkpointer is None or not self.keeps_notes:
-            return
-        with suppress(Conflict):  # the checkpoint was deleted meanwhile
-            await checkpointer.put_writes(self.thread_id, head, _MEMORY_TASK, [(SETTLED_CHANNEL, True)])
-            info = await checkpointer.head(self.thread_id)
-            if info is None or info.checkpoint_id != head:  # nobody would take it away
-                await checkpointer.put_writes(self.thread_id, head, _MEMORY_TASK, [])
+            return True
+        settled = await settle_at(checkpointer, self.thread_id, head)
         self._settled = head
         self._cache.settle(checkpointer.scope, self.thread_id, head)
+        return settled
 
     async def save(self, state: AgentState, step: str) -> None:
         """Store the state. `Conflict` if the thread was moved on by somebody else, unless that forks it."""
@@ -244,6 +241,17 @@ async def with_results(checkpointer: "BaseCheckpointer", checkpoint: "Checkpoint
         state = owing(state, ())
     results = _results(calls, writes)
     return fold(state, [(call, results[call.id]) for call in calls if call.id in results])
+
+
+async def settle_at(checkpointer: "BaseCheckpointer", thread_id: str, head: str) -> bool:
+    """Note beside the head that the memory has heard of all up to there; ``False`` if it is the head no more."""
+    with suppress(Conflict):  # the checkpoint was deleted meanwhile
+        await checkpointer.put_writes(thread_id, head, _MEMORY_TASK, [(SETTLED_CHANNEL, True)])
+        info = await checkpointer.head(thread_id)
+        if info is not None and info.checkpoint_id == head:
+            return True
+        await checkpointer.put_writes(thread_id, head, _MEMORY_TASK, [])  # nobody would take it away
+    return False
 
 
 def is_settled(writes: Sequence["PendingWrite"]) -> bool:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from holdfast.core.state import AgentState
     from holdfast.memory.agent_memory import AgentMemory
     from holdfast.memory.checkpointer import BaseCheckpointer
+    from holdfast.memory.following import Following
     from holdfast.memory.learning import Learner
     from holdfast.memory.manager import BaseMemoryManager
     from holdfast.models.base import Model
@@ -41,6 +42,8 @@ class Memories:
             self.memory = resolve_memory(config.memory)
             self._owned = self.memory is not config.memory
             self.learner = _learner(self.memory, model, config.extract_facts)
+        self.follows = config.memory_follows_thread
+        self._threads: BaseCheckpointer | None = None
         self._tools = config.memory_tools
         self._raises = config.on_memory_error == "raise"
 
@@ -51,19 +54,61 @@ class Memories:
             return []
         from holdfast.agent.memory_tools import memory_tools
 
-        return memory_tools(self.memory)
+        return memory_tools(self.memory, self.following)
 
     @property
     def checkpointer(self) -> "BaseCheckpointer | None":
-        """Where threads can be kept beside a memory that was opened here."""
-        return self.memory.checkpointer if self.memory is not None and self._owned else None
+        """Where threads can be kept beside a memory: one that was opened here, or that is to follow them."""
+        beside = self.memory is not None and (self._owned or self.follows)
+        return self.memory.checkpointer if self.memory is not None and beside else None
+
+    def attach(self, threads: "BaseCheckpointer", kept: bool) -> None:
+        """Say where the threads are. ``kept``: somebody chose that place."""
+        if not self.follows:
+            return
+        if self.memory is None:
+            raise InvalidInput(
+                "memory_follows_thread=True needs memory=: a memory manager knows of no threads"
+            )
+        if not kept:
+            raise InvalidInput(
+                "memory_follows_thread=True needs checkpointer=, or a memory with one, such as 'sqlite:bot.db'"
+            )
+        able = threads.capabilities
+        if not (able.compare_and_set and able.pending_writes and able.branching):
+            raise InvalidInput(
+                "memory_follows_thread=True needs a checkpointer with compare_and_set, pending_writes and"
+                f" branching, which {type(threads).__name__} does not declare"
+            )
+        self._threads = threads
+
+    def following(self, user_id: str | None) -> "Following | None":
+        """What makes the user's memories follow their threads, if they are to."""
+        if self.memory is None or self._threads is None:
+            return None
+        threads = self._threads if user_id is None else self._threads.scoped(user_id)
+        return self.memory.following(threads, user_id)
+
+    async def follow(self, thread_id: str, user_id: str | None) -> bool:
+        """Let the memories follow a thread that was rewound; ``False`` if that failed, and is left to the next run."""
+        following = self.following(user_id)
+        if following is None:
+            return False
+        try:
+            await following.follow(thread_id)
+        except Exception as error:
+            if self._raises:
+                raise
+            log.warning("memories could not follow their thread: %s: %s", type(error).__name__, error)
+            return False
+        return True
 
     def of(self, user_id: str | None) -> "TurnMemory | None":
         """The memory of one user. ``None`` is a bucket of its own."""
         from holdfast.agent.user_memory import ManagerMemory, UserMemory
 
         if self.memory is not None:
-            return UserMemory(self.memory, self.learner, user_id)
+            return UserMemory(self.memory, self.learner, user_id, self.following(user_id))
         if self.manager is None:
             return None
         return ManagerMemory(self.manager if user_id is None else self.manager.for_user(user_id))

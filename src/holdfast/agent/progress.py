@@ -13,6 +13,7 @@ from holdfast.core.messages import Message, Role, ToolCall, ToolResult
 from holdfast.core.state import AgentState
 
 __all__ = [
+    "FOLLOW",
     "OPEN",
     "TURN",
     "WAITING",
@@ -31,6 +32,9 @@ __all__ = [
 
 TURN: Final = "holdfast.turn"
 """Where the record is kept in the state's metadata."""
+
+FOLLOW: Final = "holdfast.follow"
+"""In the state's metadata: the thread was rewound, and it is not known whether its memories have followed."""
 
 OPEN: Final = "open"
 WAITING: Final = "approval"

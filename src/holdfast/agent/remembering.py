@@ -7,14 +7,14 @@ prompt cache stays warm), and is not stored in the thread.
 import logging
 
 from holdfast.agent.events import MemoryEvent
-from holdfast.agent.progress import Debt, debts, unfinished
+from holdfast.agent.progress import FOLLOW, Debt, debts, unfinished
 from holdfast.agent.session import Session
 from holdfast.agent.user_memory import Said
 from holdfast.core.errors import HoldfastError
 from holdfast.core.messages import Message, Role
 from holdfast.memory.fence import fenced
 
-__all__ = ["learn", "learn_owed", "recall", "with_recalled"]
+__all__ = ["follow", "learn", "learn_owed", "recall", "with_recalled"]
 
 log = logging.getLogger("holdfast.agent")
 
@@ -42,8 +42,8 @@ async def learn(session: Session) -> None:
         return
     turn, end = session.turn, len(session.state.messages)
     now = Debt(turn.run_id, turn.messages, end, session.journal.head)
-    if not await _pay(session, (*turn.owed, now)):
-        await _settle(session)
+    if not await _pay(session, (*turn.owed, now)) and not await _settle(session):
+        await _follow(session)  # it was rewound, maybe, before this was learned
 
 
 async def learn_owed(session: Session) -> tuple[Debt, ...]:
@@ -73,11 +73,35 @@ async def _pay(session: Session, owed: tuple[Debt, ...]) -> tuple[Debt, ...]:
     return ()
 
 
-async def _settle(session: Session) -> None:
+async def follow(session: Session) -> None:
+    """If the thread was rewound and the memories have not followed yet, let them."""
+    if FOLLOW not in session.state.metadata or session.memory is None:
+        return
+    settled = await session.journal.settled()
+    if not settled and not await _follow(session):
+        return
+    notes = {key: value for key, value in session.state.metadata.items() if key != FOLLOW}
+    session.state = session.state.model_copy(update={"metadata": notes})
+    if not settled and not debts(session.state, None):
+        await _settle(session)
+
+
+async def _follow(session: Session) -> bool:
+    assert session.memory is not None
     try:
-        await session.journal.settle()
+        await session.memory.follow(session.journal.thread_id)
+    except Exception as error:
+        await _failed(session, "follow", error)
+        return False
+    return True
+
+
+async def _settle(session: Session) -> bool:
+    try:
+        return await session.journal.settle()
     except HoldfastError as error:  # then the next run learns it again, which changes nothing
         log.warning("could not note that a turn was learned: %s: %s", type(error).__name__, error)
+        return True
 
 
 async def _failed(session: Session, what: str, error: Exception) -> None:

@@ -14,7 +14,7 @@ from holdfast.agent.journal import Journal
 from holdfast.agent.limits import Limits
 from holdfast.agent.progress import WAITING, Turn, answer_of, turn_of, unanswered, unfinished
 from holdfast.agent.recovery import Approve, decline, recover
-from holdfast.agent.remembering import learn, learn_owed, recall
+from holdfast.agent.remembering import follow, learn, learn_owed, recall
 from holdfast.agent.result import STOP_REASONS, AgentResult
 from holdfast.agent.session import Kit, Session
 from holdfast.agent.turn import take_turn
@@ -175,6 +175,7 @@ async def _attempt(session: Session, request: Request) -> None:
         session.state = state
     elif request.prompt is None:
         raise InvalidInput(f"there is no thread {session.journal.thread_id!r} to resume")
+    await follow(session)
     prompt = request.prompt
     if state is not None and request.stored_at is not None:
         prompt = None if await _find_turn(session, request.stored_at) else prompt

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.agent.channel import Silence
 from holdfast.agent.context import RunContext
-from holdfast.agent.events import Event
+from holdfast.agent.events import Event, ForkEvent
 from holdfast.agent.limits import Limits
 from holdfast.agent.progress import OPEN, Debt, Turn, fold, unanswered
 from holdfast.agent.result import AgentResult, StopReason
@@ -106,6 +106,8 @@ class Session:
     async def tell(self) -> None:
         """Tell the consumer what was stored."""
         for event in self.journal.drain():
+            if isinstance(event, ForkEvent) and self.memory is not None:
+                await self.memory.forked(event.source_thread_id, event.thread_id)
             await self.emit(event)
 
     async def save_intent(self, step: str) -> None:

@@ -13,9 +13,11 @@ from holdfast.core.clock import from_us
 from holdfast.core.messages import Message, Role
 from holdfast.core.state import AgentState
 from holdfast.memory.agent_memory import AgentMemory
+from holdfast.memory.branches import View
 from holdfast.memory.episodes import Episode
 from holdfast.memory.facts import Fact
 from holdfast.memory.fence import unfenced
+from holdfast.memory.following import Following
 from holdfast.memory.learning import Learner
 from holdfast.memory.manager import BaseMemoryManager
 
@@ -56,6 +58,14 @@ class TurnMemory(Protocol):
         """Keep what was said in a turn; returns what is already known to be new. A repeat changes nothing."""
         ...
 
+    async def follow(self, thread_id: str) -> None:
+        """The thread was rewound."""
+        ...
+
+    async def forked(self, thread_id: str, new_thread_id: str) -> None:
+        """The run goes on in another thread."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class ManagerMemory:
@@ -70,6 +80,12 @@ class ManagerMemory:
         learned = await self.manager.save(await self.manager.extract(list(said.messages)))
         return [memory.content for memory in learned]
 
+    async def follow(self, thread_id: str) -> None:
+        """It knows of no threads."""
+
+    async def forked(self, thread_id: str, new_thread_id: str) -> None:
+        """It knows of no threads."""
+
 
 @dataclass(frozen=True, slots=True)
 class UserMemory:
@@ -78,6 +94,7 @@ class UserMemory:
     memory: AgentMemory
     learner: Learner | None
     user_id: str | None
+    following: Following | None = None
     limit: int = 8
     patience: float = 5.0
 
@@ -88,14 +105,25 @@ class UserMemory:
         lines = [f"{name}: {text}" for name, text in sorted(blocks.items())]
         if prompt is None:
             return lines
-        if self.memory.facts is not None:
-            facts = await self.memory.recall_facts(prompt, self.limit, user_id=self.user_id)
-            lines += [_told(fact) for fact in facts]
-        found = await self.memory.recall(prompt, 2 * self.limit, user_id=self.user_id)
-        others = [
-            episode for episode in found if episode.session_id != thread_id
-        ]  # this thread is shown anyway
-        return lines + [_said(episode) for episode in others[: self.limit]]
+        view, facts = View(thread_id), self.memory.facts
+        if self.following is not None:
+            view = await self.following.view(thread_id)
+            facts = self.following.facts(view)
+        if facts is not None:
+            lines += [
+                _told(fact) for fact in await facts.search(prompt, user_id=self.user_id, limit=self.limit)
+            ]
+        return lines + [_said(episode) for episode in await self._elsewhere(prompt, view)]
+
+    async def _elsewhere(self, prompt: str, view: View) -> list[Episode]:
+        """What was said in other threads: this one is shown anyway."""
+        most = 2 * self.limit
+        while True:
+            found = await self.memory.recall(prompt, most, user_id=self.user_id)
+            others = [episode for episode in found if not view.has(episode.session_id)]
+            if len(others) >= self.limit or len(found) < most or most > 8 * self.limit:
+                return others[: self.limit]
+            most *= 4
 
     async def learn(self, said: Said) -> list[str]:
         asked = [_episode(said, place) for place, m in enumerate(said.messages) if m.role is Role.USER]
@@ -109,6 +137,14 @@ class UserMemory:
         if self.learner is not None:
             self.learner.learn_soon(self.user_id)
         return []
+
+    async def follow(self, thread_id: str) -> None:
+        if self.following is not None:
+            await self.following.follow(thread_id)
+
+    async def forked(self, thread_id: str, new_thread_id: str) -> None:
+        if self.following is not None:
+            await self.following.note(thread_id, new_thread_id)
 
 
 def _episode(said: Said, place: int) -> Episode:

@@ -10,9 +10,11 @@ from holdfast.core.errors import InvalidInput
 from holdfast.core.unset import UNSET, UnsetType
 from holdfast.memory import rights, validate
 from holdfast.memory.blocks import Blocks
+from holdfast.memory.branches import Branches
 from holdfast.memory.buckets import bucket_of
-from holdfast.memory.episodes import Episode, Episodes, RecalledEpisode
+from holdfast.memory.episodes import ASIDE, Episode, Episodes, RecalledEpisode
 from holdfast.memory.facts import Fact, FactStore
+from holdfast.memory.following import Following
 from holdfast.memory.records import StoreItem
 from holdfast.memory.rights import Filter, Profile, Receipt
 from holdfast.memory.store import BaseStore
@@ -51,6 +53,7 @@ class AgentMemory:
         self._episodes = Episodes(store, self._space, embedder)
         self._blocks = Blocks(store, self._space)
         self._waiting = Waiting(store, self._space)
+        self._branches = Branches(store, self._space)
         self.facts = FactStore(store, namespace=self._space, clock=clock) if with_facts else None
         """The facts, or ``None`` with ``with_facts=False``."""
 
@@ -232,9 +235,12 @@ class AgentMemory:
 
     async def _forget_some(self, which: Filter, user_id: str | None) -> None:
         ids = [item.key async for item in self._episodes.each(user_id) if which.takes(item)]
-        if self.facts is not None and ids:
-            await self.facts.forget_sources(ids, user_id=user_id)
+        aside = [item async for item in self._episodes.all_aside(user_id) if which.takes(item)]
+        sources = {*ids, *(item.metadata["episode"] for item in aside)}
+        if self.facts is not None and sources:
+            await self.facts.forget_sources(sources, user_id=user_id)
         await self._episodes.remove(ids, user_id)
+        await self._episodes.remove_aside([item.key for item in aside], user_id)
         if which.session_id is not None and which.before is None:
             await self._episodes.remove_session(which.session_id, user_id)
 
@@ -257,10 +263,10 @@ class AgentMemory:
         others: list[tuple[str, Any]] = []
         async for item in rights.scan(self._store, self._space, user_id):
             kind = item.namespace[depth]
-            if kind == "episodes":
+            if kind in ("episodes", ASIDE):
                 if which.takes(item):
-                    counts[kind] += 1
-                    ids.add(item.key)
+                    counts["episodes"] += 1
+                    ids.add(item.metadata.get("episode", item.key))
             else:
                 others.append((kind, item))
         for kind, item in others:
@@ -298,6 +304,12 @@ class AgentMemory:
 
     async def still_there(self, episode_id: str, user_id: str | None) -> bool:
         return await self._store.exists(self._episodes.at(user_id), episode_id)
+
+    # ── for threads ───────────────────────────────────────────────────────────────────────────────
+
+    def following(self, threads: "BaseCheckpointer", user_id: str | None) -> Following:
+        """What makes the user's memories follow these threads of theirs when one is rewound or forked."""
+        return Following(self._episodes, self._branches, self.facts, threads, user_id)
 
     # ── life ──────────────────────────────────────────────────────────────────────────────────────
 

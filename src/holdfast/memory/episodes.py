@@ -1,6 +1,7 @@
 """Episodes: what was said, by whom and when. One item each, in the order of its session."""
 
-from collections.abc import AsyncIterator, Sequence
+import hashlib
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from holdfast.memory.embedder import Embedder
 
 __all__ = ["Episode", "Episodes", "RecalledEpisode"]
+
+ASIDE = "rewound"
+"""Where the episodes are that a thread has turned away from."""
 
 _ATTEMPTS = 64
 
@@ -71,7 +75,7 @@ class Episodes:
             validate.identifier(episode.session_id, "session_id")
             if not episode.text.strip():
                 raise InvalidInput("text must not be blank: an episode says something")
-        there = {episode.id: await self._get(episode.id, user_id) for episode in episodes if episode.id}
+        there = {episode.id: await self.find(episode.id, user_id) for episode in episodes if episode.id}
         fresh = [episode for episode in episodes if there.get(episode.id) is None]
         first = {
             session: await self._reserve(session, user_id, sum(e.session_id == session for e in fresh))
@@ -93,11 +97,12 @@ class Episodes:
             try:
                 await self._put(done, user_id, next(given, None), learns)
             except Conflict:  # somebody else has kept it at the same moment
-                done = await self._get(done.id, user_id) or done
+                done = await self.find(done.id, user_id) or done
             kept.append(done)
         return kept
 
-    async def _get(self, episode_id: str, user_id: str | None) -> Episode | None:
+    async def find(self, episode_id: str, user_id: str | None) -> Episode | None:
+        """The episode with this id, if there is one."""
         item = await self._store.get_item(self.at(user_id), validate.identifier(episode_id, "episode.id"))
         return None if item is None else as_episode(item)
 
@@ -132,6 +137,45 @@ class Episodes:
         """All of a user's episodes, as items."""
         async for item in self._store.iterate(self.at(user_id)):
             yield item
+
+    async def of_session(self, session_id: str, user_id: str | None) -> AsyncIterator[StoreItem]:
+        """All episodes of a session, as items."""
+        async for item in self._store.iterate(self.at(user_id), {"group": session_id}):
+            yield item
+
+    # ── put aside, when their thread was rewound: nothing finds them, and they can be brought back ────
+
+    def _aside(self, user_id: str | None) -> tuple[str, ...]:
+        return (*bucket_of(self._space, user_id), ASIDE)
+
+    async def put_away(self, session_id: str, user_id: str | None) -> AsyncIterator[StoreItem]:
+        """Those of a session that were put aside. ``metadata["episode"]`` is the id of each."""
+        async for item in self._store.iterate(self._aside(user_id), {"group": session_id}):
+            yield item
+
+    async def all_aside(self, user_id: str | None) -> AsyncIterator[StoreItem]:
+        """Those of all sessions."""
+        async for item in self._store.iterate(self._aside(user_id)):
+            yield item
+
+    async def remove_aside(self, keys: Sequence[str], user_id: str | None) -> None:
+        for key in keys:
+            await self._store.delete(self._aside(user_id), key)
+
+    async def put_aside(self, item: StoreItem, user_id: str | None) -> None:
+        """Take an episode out of what is recalled. To do it again changes nothing."""
+        metadata = {**item.metadata, "episode": item.key}
+        await self._store.put(self._aside(user_id), _aside_key(metadata), item.value, metadata)
+        await self._store.delete(self.at(user_id), item.key)
+
+    async def bring_back(self, item: StoreItem, user_id: str | None) -> None:
+        """Put it back where it was."""
+        metadata = {key: value for key, value in item.metadata.items() if key != "episode"}
+        if "lease_until" in metadata:
+            metadata["lease_until"] = 0  # who was at it has lost it
+        if await self.find(item.metadata["episode"], user_id) is None:
+            await self.put_back(self.at(user_id), item.metadata["episode"], item.value, metadata)
+        await self._store.delete(self._aside(user_id), item.key)
 
     async def unlearned(self, user_id: str | None, now_us: int, limit: int) -> list[StoreItem]:
         """Episodes that nobody has learned from and nobody is at, oldest first."""
@@ -222,6 +266,12 @@ class Episodes:
                 if attempt + 1 == _ATTEMPTS:
                     raise
         raise AssertionError("the last attempt returns or raises")
+
+
+def _aside_key(metadata: Mapping[str, Any]) -> str:
+    """A turn that was gone through twice has the same episodes at other checkpoints."""
+    named = f"{metadata['episode']}\0{metadata.get('checkpoint')}"
+    return hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def as_episode(item: StoreItem) -> Episode:

@@ -122,7 +122,8 @@ class Learner:
                 fact, user_id=user_id, source=episode.id, author="extraction", checkpoint=episode.checkpoint
             )
         if not await self._memory.settle(claimed, user_id):
-            await self._memory.facts.forget_sources([episode.id], user_id=user_id)
+            if not await self._memory.still_there(episode.id, user_id):  # else another one is at it, or was
+                await self._memory.facts.forget_sources([episode.id], user_id=user_id)
             return False
         self.learned += len(facts)
         return True
