@@ -12,7 +12,7 @@ from holdfast.agent.journal import with_results
 from holdfast.agent.limits import Limits
 from holdfast.agent.memories import Memories
 from holdfast.agent.portal import run_blocking
-from holdfast.agent.progress import OPEN, TURN, before_turn, turn_of, unanswered, unfinished
+from holdfast.agent.progress import FOLLOW, OPEN, TURN, before_turn, turn_of, unanswered, unfinished
 from holdfast.agent.recovery import Approve
 from holdfast.agent.reflexion import resolve_reflexion
 from holdfast.agent.result import AgentResult
@@ -27,6 +27,7 @@ from holdfast.agent.setup import (
 )
 from holdfast.agent.telemetry import resolve_telemetry
 from holdfast.agent.threads import ThreadCache
+from holdfast.agent.time_travel import TimeTravel
 from holdfast.core.errors import Conflict, InvalidInput
 from holdfast.core.frozen import freeze_mapping
 from holdfast.core.ids import new_id
@@ -65,10 +66,11 @@ class Agent:
         self.config = configure(config, changes)
         model = resolve_model(self.config.model)
         self._memories = Memories(self.config, model)
-        self._tools = resolve_tools([*self.config.tools, *self._memories.tools])
         self._checkpointer, self._owned, self._keeps_unnamed = open_checkpointer(
             self.config.checkpointer, self._memories.checkpointer
         )
+        self._memories.attach(self._checkpointer, self._keeps_unnamed)
+        self._tools = resolve_tools([*self.config.tools, *self._memories.tools])
         self._cache = ThreadCache()
         reflexion = resolve_reflexion(self.config.reflexion)
         telemetry = resolve_telemetry(self.config.telemetry)
@@ -229,20 +231,25 @@ class Agent:
         what they saved. A turn that is running on the thread gets `Conflict`.
         """
         change = _as_update(update)
-        checkpointer = self._scoped(user_id)
+        checkpointer, travel = self._scoped(user_id), self._travel(user_id)
         for attempt in range(UPDATE_ATTEMPTS):
             checkpoint = await checkpointer.get(thread_id)
             if checkpoint is None:
                 raise InvalidInput(f"there is no thread {thread_id!r} to update")
             state = change(await with_results(checkpointer, checkpoint))
-            notes = {"step": "update", **validate.metadata(metadata)}
+            back = await travel.back_to(checkpoint, state)
+            state = state.with_metadata({FOLLOW: True}) if back else state
+            notes = {**back, "step": "update", **validate.metadata(metadata)}
             try:
-                return await checkpointer.save(
+                saved = await checkpointer.save(
                     state, thread_id, metadata=notes, parent=checkpoint.info.checkpoint_id
                 )
             except Conflict:
                 if attempt + 1 == UPDATE_ATTEMPTS:
                     raise
+            else:
+                await travel.follow(state, thread_id, saved)
+                return saved
         raise AssertionError("the last attempt returns or raises")
 
     async def abandon(self, thread_id: str, *, user_id: str | None = None) -> str | None:
@@ -262,14 +269,8 @@ class Agent:
     async def rewind(self, thread_id: str, checkpoint_id: str, *, user_id: str | None = None) -> str:
         """Put the thread back to where it was at a checkpoint. What came after stays in the history. Returns the id
         of the new head."""
-        checkpointer = self._scoped(user_id)
-        target = await checkpointer.get(thread_id, validate.identifier(checkpoint_id, "checkpoint_id"))
-        head = await checkpointer.head(thread_id)
-        if target is None or head is None:
-            raise InvalidInput(f"thread {thread_id!r} has no checkpoint {checkpoint_id!r} to go back to")
-        notes = {"step": "rewind", "to": checkpoint_id}
-        state = await with_results(checkpointer, target)
-        return await checkpointer.save(state, thread_id, metadata=notes, parent=head.checkpoint_id)
+        name = validate.identifier(checkpoint_id, "checkpoint_id")
+        return await self._travel(user_id).rewind(thread_id, name)
 
     async def fork(
         self,
@@ -281,7 +282,7 @@ class Agent:
     ) -> str:
         """A new thread that begins as this one was at its head, or at a checkpoint. Returns its id."""
         new = new_id() if new_thread_id is None else new_thread_id
-        await self._scoped(user_id).fork(thread_id, checkpoint_id, new)
+        await self._travel(user_id).fork(thread_id, checkpoint_id, new)
         return new
 
     async def pending_approvals(self, thread_id: str, *, user_id: str | None = None) -> tuple[ToolCall, ...]:
@@ -297,10 +298,20 @@ class Agent:
             [call for call in unanswered(state) if call.name in tools and tools[call.name].requires_approval]
         )
 
+    def _travel(self, user_id: str | None) -> TimeTravel:
+        return TimeTravel(self._scoped(user_id), self._memories, user_id)
+
     def _scoped(self, user_id: str | None) -> "BaseCheckpointer":
         if user_id is None:
             return self._checkpointer
         return self._checkpointer.scoped(validate.identifier(user_id, "user_id"))
+
+    # ── memory ────────────────────────────────────────────────────────────────────────────────────
+
+    async def catch_up(self) -> int:
+        """Find the facts in all that users said and that no process has come to yet, as when one was killed. Returns
+        in how many episodes. For a start-up or a nightly job: a user's next run does the same for that user."""
+        return await self._memories.catch_up()
 
     # ── life ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -373,8 +384,9 @@ def _as_approve(approve: object) -> Approve | None:
 
 def _with_fields(state: AgentState, fields: Mapping[str, Any]) -> AgentState:
     given = fields.get("metadata")
-    if isinstance(given, Mapping) and TURN in state.metadata:  # how far the turn has come is not the caller's
-        fields = {**fields, "metadata": {TURN: state.metadata[TURN], **given}}
+    ours = {key: state.metadata[key] for key in (TURN, FOLLOW) if key in state.metadata}
+    if isinstance(given, Mapping) and ours:  # how far the turn has come is not the caller's
+        fields = {**fields, "metadata": {**ours, **given}}
     try:
         return state.model_copy(update=fields)
     except ValidationError as error:

@@ -44,7 +44,10 @@ def _context(session: Session, call: ToolCall) -> Context:
     """What the call sees: the caller's context variables, and which run and which call it is."""
     context = copy_context()
     # Its thread may be another than the run began with: a conflict can fork it.
-    about = replace(session.context, thread_id=session.journal.thread_id, tool_call_id=call.id)
+    journal = session.journal
+    about = replace(
+        session.context, thread_id=journal.thread_id, tool_call_id=call.id, checkpoint_id=journal.head
+    )
     context.run(current_context.set, about)
     return context
 

@@ -36,6 +36,7 @@ class AgentOptions(TypedDict, total=False):
     conversation_manager: "ConversationManager | None"
     memory: "AgentMemory | str | Mapping[str, Any] | None"
     memory_tools: bool
+    memory_follows_thread: bool
     extract_facts: bool | None
     memory_manager: "BaseMemoryManager | None"
     memory_tokens: int
@@ -67,6 +68,7 @@ class AgentConfig(BaseModel):
     conversation_manager: Any = None
     memory: Any = None
     memory_tools: bool = True
+    memory_follows_thread: bool = False
     extract_facts: bool | None = None
     memory_manager: Any = None
     memory_tokens: Positive = 1_000

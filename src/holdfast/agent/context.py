@@ -16,7 +16,8 @@ __all__ = ["RunContext", "current_context", "get_run_context", "run_context"]
 class RunContext:
     """The run that a tool was called by. ``metadata`` is what the caller gave to ``run``.
 
-    ``run_id`` and ``tool_call_id`` stay the same when a turn is resumed and the call is run again.
+    ``run_id`` and ``tool_call_id`` stay the same when a turn is resumed and the call is run again. ``checkpoint_id`` is
+    where the thread stood when this try of it began.
     """
 
     user_id: str | None = None
@@ -25,6 +26,7 @@ class RunContext:
     agent_id: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
     tool_call_id: str | None = None
+    checkpoint_id: str | None = None
 
     @property
     def idempotency_key(self) -> str:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from holdfast.agent.events import CheckpointEvent, Event, ForkEvent
-from holdfast.agent.progress import fold, read_result, stored_result, unanswered
+from holdfast.agent.progress import debts, fold, owing, read_result, stored_result, unanswered
 from holdfast.core.errors import Conflict, HoldfastError, InvalidInput
 from holdfast.core.ids import new_id
 from holdfast.core.messages import ToolCall, ToolResult
@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from holdfast.memory.checkpointer import BaseCheckpointer
     from holdfast.memory.records import Checkpoint, PendingWrite
 
-__all__ = ["Journal", "with_results"]
+__all__ = ["Journal", "is_settled", "settle_at", "with_results"]
 
 RESULT_CHANNEL = "tool_result"
 RELEASED_CHANNEL = "not_started"
+SETTLED_CHANNEL = "memory_settled"
+_MEMORY_TASK = "holdfast.memory"
 MAX_ID = 255
 
 
@@ -58,6 +60,7 @@ class Journal:
         self._one_at_a_time = Lock()
         self.thread_id = thread_id
         self.head: str | None = None
+        self._settled: str | None = None
         self.events: list[Event] = []
 
     def within(self, span: "AnySpan") -> None:
@@ -81,6 +84,7 @@ class Journal:
             info = await checkpointer.head(self.thread_id)
             if info is not None and info.checkpoint_id == known[0]:
                 self.head = known[0]
+                self._settled = known[0] if known[2] else None
                 return known[1]
         checkpoint = await checkpointer.get(self.thread_id)
         self.head = None if checkpoint is None else checkpoint.info.checkpoint_id
@@ -120,6 +124,31 @@ class Journal:
                 await self._checkpointer.put_writes(
                     self.thread_id, self.head, call.id, [(RELEASED_CHANNEL, True)]
                 )
+
+    @property
+    def keeps_notes(self) -> bool:
+        """Whether it can be noted beside the head that the memory has heard of all up to there."""
+        return self._fenced and self._has_writes
+
+    async def settled(self) -> bool:
+        """Whether that is noted."""
+        if self.head is None or not self.keeps_notes:
+            return False
+        if self._settled != self.head:
+            assert self._checkpointer is not None
+            writes = await self._checkpointer.get_writes(self.thread_id, self.head)
+            self._settled = self.head if is_settled(writes) else None
+        return self._settled == self.head
+
+    async def settle(self) -> bool:
+        """Note it. The next save takes the note away. ``False`` if the thread was moved on meanwhile."""
+        head, checkpointer = self.head, self._checkpointer
+        if head is None or checkpointer is None or not self.keeps_notes:
+            return True
+        settled = await settle_at(checkpointer, self.thread_id, head)
+        self._settled = head
+        self._cache.settle(checkpointer.scope, self.thread_id, head)
+        return settled
 
     async def save(self, state: AgentState, step: str) -> None:
         """Store the state. `Conflict` if the thread was moved on by somebody else, unless that forks it."""
@@ -201,14 +230,33 @@ class Journal:
 
 
 async def with_results(checkpointer: "BaseCheckpointer", checkpoint: "Checkpoint") -> AgentState:
-    """The state of a checkpoint with the results that were stored beside it: what is made of the state is saved at
-    another place, where nobody would find them."""
+    """The state of a checkpoint with what was stored beside it, results and that the memory has heard of all: what is
+    made of the state is saved at another place, where nobody would find them."""
     state, info = checkpoint.state, checkpoint.info
     calls = unanswered(state)
-    if not calls or not checkpointer.capabilities.pending_writes:
+    if not checkpointer.capabilities.pending_writes or not (calls or debts(state, None)):
         return state
-    results = _results(calls, await checkpointer.get_writes(info.thread_id, info.checkpoint_id))
+    writes = await checkpointer.get_writes(info.thread_id, info.checkpoint_id)
+    if is_settled(writes):
+        state = owing(state, ())
+    results = _results(calls, writes)
     return fold(state, [(call, results[call.id]) for call in calls if call.id in results])
+
+
+async def settle_at(checkpointer: "BaseCheckpointer", thread_id: str, head: str) -> bool:
+    """Note beside the head that the memory has heard of all up to there; ``False`` if it is the head no more."""
+    with suppress(Conflict):  # the checkpoint was deleted meanwhile
+        await checkpointer.put_writes(thread_id, head, _MEMORY_TASK, [(SETTLED_CHANNEL, True)])
+        info = await checkpointer.head(thread_id)
+        if info is not None and info.checkpoint_id == head:
+            return True
+        await checkpointer.put_writes(thread_id, head, _MEMORY_TASK, [])  # nobody would take it away
+    return False
+
+
+def is_settled(writes: Sequence["PendingWrite"]) -> bool:
+    """Whether it is noted among these that the memory has heard of all up to there."""
+    return any(write.channel == SETTLED_CHANNEL for write in writes)
 
 
 def _results(calls: Sequence[ToolCall], writes: Sequence["PendingWrite"]) -> dict[str, ToolResult]:

@@ -1,20 +1,28 @@
 """The memory of an agent, whichever kind it was given, as its runs use it."""
 
+import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.agent.config import AgentConfig
+    from holdfast.agent.progress import Debt
     from holdfast.agent.user_memory import TurnMemory
+    from holdfast.core.state import AgentState
     from holdfast.memory.agent_memory import AgentMemory
     from holdfast.memory.checkpointer import BaseCheckpointer
+    from holdfast.memory.following import Following
     from holdfast.memory.learning import Learner
     from holdfast.memory.manager import BaseMemoryManager
     from holdfast.models.base import Model
     from holdfast.tools import Tool
 
 __all__ = ["Memories"]
+
+log = logging.getLogger("holdfast.agent")
 
 VENDORS: Final = ("anthropic", "litellm", "oci", "ollama", "openai", "openrouter")
 """Providers whose models are asked to find facts in what was said; for any other there are rules."""
@@ -34,7 +42,10 @@ class Memories:
             self.memory = resolve_memory(config.memory)
             self._owned = self.memory is not config.memory
             self.learner = _learner(self.memory, model, config.extract_facts)
+        self.follows = config.memory_follows_thread
+        self._threads: BaseCheckpointer | None = None
         self._tools = config.memory_tools
+        self._raises = config.on_memory_error == "raise"
 
     @property
     def tools(self) -> "list[Tool[..., Any]]":
@@ -43,22 +54,85 @@ class Memories:
             return []
         from holdfast.agent.memory_tools import memory_tools
 
-        return memory_tools(self.memory)
+        return memory_tools(self.memory, self.following)
 
     @property
     def checkpointer(self) -> "BaseCheckpointer | None":
-        """Where threads can be kept beside a memory that was opened here."""
-        return self.memory.checkpointer if self.memory is not None and self._owned else None
+        """Where threads can be kept beside a memory: one that was opened here, or that is to follow them."""
+        beside = self.memory is not None and (self._owned or self.follows)
+        return self.memory.checkpointer if self.memory is not None and beside else None
+
+    def attach(self, threads: "BaseCheckpointer", kept: bool) -> None:
+        """Say where the threads are. ``kept``: somebody chose that place."""
+        if not self.follows:
+            return
+        if self.memory is None:
+            raise InvalidInput(
+                "memory_follows_thread=True needs memory=: a memory manager knows of no threads"
+            )
+        if not kept:
+            raise InvalidInput(
+                "memory_follows_thread=True needs checkpointer=, or a memory with one, such as 'sqlite:bot.db'"
+            )
+        able = threads.capabilities
+        if not (able.compare_and_set and able.pending_writes and able.branching):
+            raise InvalidInput(
+                "memory_follows_thread=True needs a checkpointer with compare_and_set, pending_writes and"
+                f" branching, which {type(threads).__name__} does not declare"
+            )
+        self._threads = threads
+
+    def following(self, user_id: str | None) -> "Following | None":
+        """What makes the user's memories follow their threads, if they are to."""
+        if self.memory is None or self._threads is None:
+            return None
+        threads = self._threads if user_id is None else self._threads.scoped(user_id)
+        return self.memory.following(threads, user_id)
+
+    async def follow(self, thread_id: str, user_id: str | None) -> bool:
+        """Let the memories follow a thread that was rewound; ``False`` if that failed, and is left to the next run."""
+        following = self.following(user_id)
+        if following is None:
+            return False
+        try:
+            await following.follow(thread_id)
+        except Exception as error:
+            if self._raises:
+                raise
+            log.warning("memories could not follow their thread: %s: %s", type(error).__name__, error)
+            return False
+        return True
 
     def of(self, user_id: str | None) -> "TurnMemory | None":
         """The memory of one user. ``None`` is a bucket of its own."""
         from holdfast.agent.user_memory import ManagerMemory, UserMemory
 
         if self.memory is not None:
-            return UserMemory(self.memory, self.learner, user_id)
+            return UserMemory(self.memory, self.learner, user_id, self.following(user_id))
         if self.manager is None:
             return None
         return ManagerMemory(self.manager if user_id is None else self.manager.for_user(user_id))
+
+    async def learn(
+        self, owed: "Sequence[Debt]", state: "AgentState", thread_id: str, user_id: str | None
+    ) -> None:
+        """Learn turns that no run will learn any more, since the thread is about to lose them."""
+        from holdfast.agent.user_memory import Said
+
+        memory = self.of(user_id) if owed else None
+        if memory is None:
+            return
+        try:
+            for debt in owed:
+                await memory.learn(Said.of(debt, state, thread_id))
+        except Exception as error:
+            if self._raises:
+                raise
+            log.warning("could not learn: %s: %s", type(error).__name__, error)
+
+    async def catch_up(self) -> int:
+        """Find facts in all episodes of all users that wait for it."""
+        return 0 if self.learner is None else await self.learner.catch_up_all()
 
     async def aclose(self) -> None:
         """Wait for what is under way, then close what was opened here."""

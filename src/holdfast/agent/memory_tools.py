@@ -1,12 +1,16 @@
 """Tools with which a model uses its user's long-term memory by itself."""
 
+from collections.abc import Callable
 from typing import Any
 
-from holdfast.agent.context import get_run_context
+from holdfast.agent.context import RunContext, get_run_context
 from holdfast.memory.agent_memory import AgentMemory
+from holdfast.memory.branches import View
 from holdfast.memory.episodes import Episode
 from holdfast.memory.extract.gate import has_secret
+from holdfast.memory.facts import FactStore
 from holdfast.memory.fence import unfenced
+from holdfast.memory.following import Following
 from holdfast.tools import Tool, tool
 
 __all__ = ["memory_tools"]
@@ -14,8 +18,18 @@ __all__ = ["memory_tools"]
 SPEAKER = "note"
 
 
-def memory_tools(memory: AgentMemory) -> "list[Tool[..., Any]]":
-    """``remember``, ``recall`` and ``forget``, for the user whose run calls them."""
+def memory_tools(
+    memory: AgentMemory, following: "Callable[[str | None], Following | None]" = lambda _: None
+) -> "list[Tool[..., Any]]":
+    """``remember``, ``recall`` and ``forget``, for the user whose run calls them. With ``following``, they see what the
+    run's thread sees."""
+
+    async def view(context: RunContext) -> tuple[View, FactStore | None]:
+        follows = following(context.user_id)
+        if follows is None or context.thread_id is None:
+            return View(context.thread_id or ""), memory.facts
+        seen = await follows.view(context.thread_id)
+        return seen, follows.facts(seen)
 
     @tool(idempotent=True)
     async def remember(note: str) -> str:
@@ -34,6 +48,7 @@ def memory_tools(memory: AgentMemory) -> "list[Tool[..., Any]]":
             text=note,
             speaker=SPEAKER,
             session_id=context.thread_id or "notes",
+            checkpoint=context.checkpoint_id,
             id=context.idempotency_key,
         )
         await memory.remember_all([kept], user_id=context.user_id, learn=memory.facts is not None)
@@ -47,8 +62,10 @@ def memory_tools(memory: AgentMemory) -> "list[Tool[..., Any]]":
             question: What you want to know, in words that were probably used.
             limit: How many at most.
         """
-        user_id = get_run_context().user_id
-        found = await memory.recall(question, max(1, min(limit, 50)), user_id=user_id)
+        context, most = get_run_context(), max(1, min(limit, 50))
+        seen, _ = await view(context)
+        found = await memory.recall(question, most if seen.whole else 4 * most, user_id=context.user_id)
+        found = [episode for episode in found if seen.shows(episode.session_id, episode.id)][:most]
         return [f"{e.occurred_at:%Y-%m-%d} {e.speaker or 'somebody'}: {e.text}" for e in found]
 
     @tool(idempotent=True)
@@ -60,13 +77,19 @@ def memory_tools(memory: AgentMemory) -> "list[Tool[..., Any]]":
             predicate: What is said of it, such as lives_in.
             object: The value that is wrong.
         """
-        user_id = get_run_context().user_id
-        if memory.facts is None:
+        context = get_run_context()
+        _, facts = await view(context)
+        if facts is None:
             return "There are no facts here."
-        found = await memory.facts.query(subject=subject, predicate=predicate, object=object, user_id=user_id)
+        user_id = context.user_id
+        found = await facts.query(subject=subject, predicate=predicate, object=object, user_id=user_id)
         for fact in found:
-            await memory.facts.retract(
-                fact.id, "the user said that it is wrong", user_id=user_id, author="agent"
+            await facts.retract(
+                fact.id,
+                "the user said that it is wrong",
+                user_id=user_id,
+                author="agent",
+                checkpoint=context.checkpoint_id,
             )
         return f"{len(found)} marked as wrong." if found else "No such fact is known."
 

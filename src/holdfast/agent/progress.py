@@ -4,21 +4,26 @@ The turn's own record is one item of the state's metadata; all else is in the me
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Final
 
 from holdfast.agent.result import ExecutionMetrics
+from holdfast.core.clock import to_us
 from holdfast.core.messages import Message, Role, ToolCall, ToolResult
 from holdfast.core.state import AgentState
 
 __all__ = [
+    "FOLLOW",
     "OPEN",
     "TURN",
     "WAITING",
+    "Debt",
     "Turn",
     "answer_of",
     "before_turn",
+    "debts",
     "fold",
+    "owing",
     "started_at",
     "turn_of",
     "unanswered",
@@ -28,14 +33,31 @@ __all__ = [
 TURN: Final = "holdfast.turn"
 """Where the record is kept in the state's metadata."""
 
+FOLLOW: Final = "holdfast.follow"
+"""In the state's metadata: the thread was rewound, and it is not known whether its memories have followed."""
+
 OPEN: Final = "open"
 WAITING: Final = "approval"
 ABANDONED: Final = "abandoned"
 
 
 @dataclass(frozen=True, slots=True)
+class Debt:
+    """A turn that the memory may not have heard of: its run, its messages, where and when it ended."""
+
+    run_id: str
+    first: int
+    end: int
+    checkpoint: str | None = None
+    at_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
-    """One turn: the thread's totals when it began, and its status: open, waiting for approval, or why it ended."""
+    """One turn: the thread's totals when it began, and its status: open, waiting for approval, or why it ended.
+
+    ``learns``: a memory is to hear of it when it is over. ``owed`` are earlier turns of which none has heard.
+    """
 
     run_id: str
     status: str = OPEN
@@ -44,6 +66,8 @@ class Turn:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     executions: int = 0
+    learns: bool = field(default=False, kw_only=True)
+    owed: tuple[Debt, ...] = field(default=(), kw_only=True)
 
     @classmethod
     def begin(cls, state: AgentState) -> "Turn":
@@ -72,7 +96,12 @@ class Turn:
             self.completion_tokens,
             self.executions,
         )
-        return state.with_metadata({TURN: {"run": self.run_id, "status": status, "from": totals}})
+        record: dict[str, Any] = {"run": self.run_id, "status": status, "from": totals}
+        if self.learns:
+            record["learn"] = True
+        if self.owed:
+            record["owed"] = [astuple(debt) for debt in self.owed]
+        return state.with_metadata({TURN: record})
 
     def metrics(self, state: AgentState, duration_ms: float) -> ExecutionMetrics:
         """What the turn has taken so far."""
@@ -92,11 +121,36 @@ def turn_of(state: AgentState) -> Turn | None:
     record: Any = state.metadata.get(TURN)
     try:
         run_id, status, totals = record["run"], record["status"], tuple(record["from"])
-        turn = Turn(str(run_id), str(status), *map(int, totals))
+        learns, owed = record.get("learn") is True, tuple([_debt(*debt) for debt in record.get("owed", ())])
+        turn = Turn(str(run_id), str(status), *map(int, totals), learns=learns, owed=owed)
     except (LookupError, TypeError, ValueError):
         return None
     fits = turn.messages <= len(state.messages) and turn.executions <= len(state.tool_executions)
     return turn if fits and turn.iteration <= state.iteration else None
+
+
+def _debt(run_id: Any, first: Any, end: Any, checkpoint: Any, at_us: Any) -> Debt:
+    when = None if at_us is None else int(at_us)
+    return Debt(str(run_id), int(first), int(end), None if checkpoint is None else str(checkpoint), when)
+
+
+def debts(state: AgentState, head: str | None) -> tuple[Debt, ...]:
+    """The turns up to here that a memory is to hear of, unless it is known that it did. The last one is over."""
+    turn = turn_of(state)
+    if turn is None:
+        return ()
+    last = Debt(turn.run_id, turn.messages, len(state.messages), head, to_us(state.updated_at))
+    return (*turn.owed, last) if turn.learns else turn.owed
+
+
+def owing(state: AgentState, owed: Iterable[Debt]) -> AgentState:
+    """The state with these debts of its earlier turns and no others."""
+    turn = turn_of(state)
+    left = tuple([debt for debt in owed if debt.end <= len(state.messages)])
+    if turn is None or (not turn.learns and turn.owed == left):
+        return state
+    over = turn.status not in (OPEN, WAITING)
+    return replace(turn, learns=turn.learns and not over, owed=left).mark(state, turn.status)
 
 
 def unanswered(state: AgentState) -> tuple[ToolCall, ...]:
@@ -133,7 +187,8 @@ def before_turn(state: AgentState) -> AgentState:
     notes = {key: value for key, value in state.metadata.items() if key != TURN}
     rest = state.model_copy(update={"messages": state.messages[:start], "metadata": notes})
     # The turn before is over, be it by an answer or by a limit: without a record it might count as unfinished.
-    return Turn.guess(rest).mark(rest, ABANDONED) if rest.messages else rest
+    over = replace(Turn.guess(rest), owed=() if turn is None else turn.owed)
+    return over.mark(rest, ABANDONED) if rest.messages else rest
 
 
 def started_at(state: AgentState) -> int:

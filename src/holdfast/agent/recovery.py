@@ -26,7 +26,7 @@ Approve = bool | str | Mapping[str, bool | str]
 async def recover(session: Session, approve: Approve | None) -> None:
     """Take the session's unfinished turn over, up to where `take_turn` can go on with it."""
     known = turn_of(session.state)
-    session.turn = known or Turn.guess(session.state)
+    session.go_on(known or Turn.guess(session.state))
     calls = unanswered(session.state)
     # Without an open turn's record the state was edited, and nobody has allowed the calls in it.
     intended = known is not None and known.status == OPEN

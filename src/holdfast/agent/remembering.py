@@ -7,11 +7,14 @@ prompt cache stays warm), and is not stored in the thread.
 import logging
 
 from holdfast.agent.events import MemoryEvent
+from holdfast.agent.progress import FOLLOW, Debt, debts, unfinished
 from holdfast.agent.session import Session
+from holdfast.agent.user_memory import Said
+from holdfast.core.errors import HoldfastError
 from holdfast.core.messages import Message, Role
 from holdfast.memory.fence import fenced
 
-__all__ = ["learn", "recall", "with_recalled"]
+__all__ = ["follow", "learn", "learn_owed", "recall", "with_recalled"]
 
 log = logging.getLogger("holdfast.agent")
 
@@ -33,16 +36,72 @@ async def recall(session: Session) -> None:
 
 
 async def learn(session: Session) -> None:
-    """Give the memory what was said in the turn. The turn itself is stored already."""
+    """Give the memory what was said in the turn, after what it has not heard of yet. The turn itself is stored already,
+    and so is that it is to be learned: a run that is killed here leaves that to the next one."""
     if session.memory is None:
         return
-    turn = session.state.messages[session.turn.messages :]
-    try:
-        learned = await session.memory.learn(turn, session.journal.thread_id, session.journal.head)
-    except Exception as error:
-        await _failed(session, "learn", error)
+    turn, end = session.turn, len(session.state.messages)
+    now = Debt(turn.run_id, turn.messages, end, session.journal.head)
+    if not await _pay(session, (*turn.owed, now)) and not await _settle(session):
+        await _follow(session)  # it was rewound, maybe, before this was learned
+
+
+async def learn_owed(session: Session) -> tuple[Debt, ...]:
+    """Learn the turns up to here that the memory has not heard of, as after a kill, or when another prompt declined
+    what one was waiting for. Returns those that are still owed."""
+    owed = debts(session.state, session.journal.head)
+    if session.memory is None or not owed:
+        return owed
+    if await session.journal.settled():
+        return ()
+    left = await _pay(session, owed)
+    if not left and not unfinished(session.state):  # else the next save does not owe them any more
+        await _settle(session)
+    return left
+
+
+async def _pay(session: Session, owed: tuple[Debt, ...]) -> tuple[Debt, ...]:
+    """Learn these turns, in their order; returns those for which it failed. To learn one again changes nothing."""
+    assert session.memory is not None
+    for place, debt in enumerate(owed):
+        try:
+            learned = await session.memory.learn(Said.of(debt, session.state, session.journal.thread_id))
+        except Exception as error:
+            await _failed(session, "learn", error)
+            return owed[place:]
+        await session.emit(MemoryEvent("learned", tuple(learned)))
+    return ()
+
+
+async def follow(session: Session) -> None:
+    """If the thread was rewound and the memories have not followed yet, let them."""
+    if FOLLOW not in session.state.metadata or session.memory is None:
         return
-    await session.emit(MemoryEvent("learned", tuple(learned)))
+    settled = await session.journal.settled()
+    if not settled and not await _follow(session):
+        return
+    notes = {key: value for key, value in session.state.metadata.items() if key != FOLLOW}
+    session.state = session.state.model_copy(update={"metadata": notes})
+    if not settled and not debts(session.state, None):
+        await _settle(session)
+
+
+async def _follow(session: Session) -> bool:
+    assert session.memory is not None
+    try:
+        await session.memory.follow(session.journal.thread_id)
+    except Exception as error:
+        await _failed(session, "follow", error)
+        return False
+    return True
+
+
+async def _settle(session: Session) -> bool:
+    try:
+        return await session.journal.settle()
+    except HoldfastError as error:  # then the next run learns it again, which changes nothing
+        log.warning("could not note that a turn was learned: %s: %s", type(error).__name__, error)
+        return True
 
 
 async def _failed(session: Session, what: str, error: Exception) -> None:

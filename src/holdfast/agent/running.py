@@ -14,7 +14,7 @@ from holdfast.agent.journal import Journal
 from holdfast.agent.limits import Limits
 from holdfast.agent.progress import WAITING, Turn, answer_of, turn_of, unanswered, unfinished
 from holdfast.agent.recovery import Approve, decline, recover
-from holdfast.agent.remembering import learn, recall
+from holdfast.agent.remembering import follow, learn, learn_owed, recall
 from holdfast.agent.result import STOP_REASONS, AgentResult
 from holdfast.agent.session import Kit, Session
 from holdfast.agent.turn import take_turn
@@ -175,6 +175,7 @@ async def _attempt(session: Session, request: Request) -> None:
         session.state = state
     elif request.prompt is None:
         raise InvalidInput(f"there is no thread {session.journal.thread_id!r} to resume")
+    await follow(session)
     prompt = request.prompt
     if state is not None and request.stored_at is not None:
         prompt = None if await _find_turn(session, request.stored_at) else prompt
@@ -190,6 +191,7 @@ async def _attempt(session: Session, request: Request) -> None:
             session.limits = request.limits()  # the next turn has its own
             decline(session, "the user went on with another message")
     elif prompt is None:
+        await learn_owed(session)
         _report(session)
     if prompt is not None:
         await _begin(session, prompt, request.context)
@@ -233,7 +235,7 @@ async def _begin(session: Session, prompt: Message, context: RunContext) -> None
     state = session.state.with_run_id(context.run_id or "")
     if state.agent_id != session.kit.agent_id:
         state = state.model_copy(update={"agent_id": session.kit.agent_id})
-    session.begin(state)
+    session.begin(state, await learn_owed(session))
     session.state = session.state.with_message(prompt)
     await session.save("prompt")
     session.prompted = True

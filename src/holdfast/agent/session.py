@@ -1,14 +1,14 @@
 """All that one run carries from step to step."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.agent.channel import Silence
 from holdfast.agent.context import RunContext
-from holdfast.agent.events import Event
+from holdfast.agent.events import Event, ForkEvent
 from holdfast.agent.limits import Limits
-from holdfast.agent.progress import OPEN, Turn, fold, unanswered
+from holdfast.agent.progress import OPEN, Debt, Turn, fold, unanswered
 from holdfast.agent.result import AgentResult, StopReason
 from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.core.state import AgentState
@@ -68,10 +68,15 @@ class Session:
     final: str = ""
     step_results: list[tuple[ToolCall, ToolResult]] = field(default_factory=list)
 
-    def begin(self, state: AgentState) -> None:
-        """A new turn on that state."""
-        self.turn = Turn.begin(state)
+    def begin(self, state: AgentState, owed: tuple[Debt, ...] = ()) -> None:
+        """A new turn on that state. ``owed`` are turns that the memory has not heard of yet."""
+        self.go_on(replace(Turn.begin(state), owed=owed))
         self.state, self.stop_reason, self.approvals, self.hint = state, None, (), None
+
+    def go_on(self, turn: Turn) -> None:
+        """Take up a turn. With a memory, it is written down that this is to hear of it."""
+        learns = turn.learns or (self.memory is not None and self.journal.keeps_notes)
+        self.turn = replace(turn, learns=learns)
 
     @property
     def iteration(self) -> int:
@@ -101,6 +106,8 @@ class Session:
     async def tell(self) -> None:
         """Tell the consumer what was stored."""
         for event in self.journal.drain():
+            if isinstance(event, ForkEvent) and self.memory is not None:
+                await self.memory.forked(event.source_thread_id, event.thread_id)
             await self.emit(event)
 
     async def save_intent(self, step: str) -> None:

@@ -18,10 +18,10 @@ class ThreadCache:
         self._max = max_messages
         self._size = 0
         self._lock = Lock()  # a model's loop and those of blocking calls share it
-        self._threads: OrderedDict[tuple[str | None, str], tuple[str, AgentState]] = OrderedDict()
+        self._threads: OrderedDict[tuple[str | None, str], tuple[str, AgentState, bool]] = OrderedDict()
 
-    def get(self, scope: str | None, thread_id: str) -> tuple[str, AgentState] | None:
-        """Its head and state when this agent last saved it."""
+    def get(self, scope: str | None, thread_id: str) -> tuple[str, AgentState, bool] | None:
+        """Its head and state when this agent last saved it, and whether the memory has heard of all in it."""
         with self._lock:
             known = self._threads.get((scope, thread_id))
             if known is not None:
@@ -34,11 +34,19 @@ class ThreadCache:
             before = self._threads.pop(key, None)
             if before is not None:
                 self._size -= len(before[1].messages)
-            self._threads[key] = (checkpoint_id, state)
+            self._threads[key] = (checkpoint_id, state, False)
             self._size += len(state.messages)
             while self._size > self._max and len(self._threads) > 1:  # the last one is in use anyway
-                _, (_, dropped) = self._threads.popitem(last=False)
+                _, (_, dropped, _) = self._threads.popitem(last=False)
                 self._size -= len(dropped.messages)
+
+    def settle(self, scope: str | None, thread_id: str, checkpoint_id: str) -> None:
+        """The memory has heard of all that is in the thread at this head."""
+        key = (scope, thread_id)
+        with self._lock:
+            known = self._threads.get(key)
+            if known is not None and known[0] == checkpoint_id:
+                self._threads[key] = (*known[:2], True)
 
     def clear(self) -> None:
         with self._lock:

@@ -1,19 +1,50 @@
 """An agent's long-term memory in a turn: what a user's blocks, facts and episodes say about the prompt, and what the
 turn adds to them."""
 
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
+from holdfast.agent.progress import Debt
+from holdfast.core.clock import from_us
 from holdfast.core.messages import Message, Role
+from holdfast.core.state import AgentState
 from holdfast.memory.agent_memory import AgentMemory
+from holdfast.memory.branches import View
 from holdfast.memory.episodes import Episode
 from holdfast.memory.facts import Fact
 from holdfast.memory.fence import unfenced
+from holdfast.memory.following import Following
 from holdfast.memory.learning import Learner
 from holdfast.memory.manager import BaseMemoryManager
 
-__all__ = ["ManagerMemory", "TurnMemory", "UserMemory"]
+__all__ = ["ManagerMemory", "Said", "TurnMemory", "UserMemory"]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A turn that is over. ``checkpoint`` is where, ``at`` when; ``None`` is now."""
+
+    run_id: str
+    messages: Sequence[Message]
+    thread_id: str
+    checkpoint: str | None = None
+    at: datetime | None = None
+
+    @classmethod
+    def of(cls, debt: Debt, state: AgentState, thread_id: str) -> "Said":
+        """The turn that is owed, from the thread's state."""
+        at = None if debt.at_us is None else from_us(debt.at_us)
+        return cls(debt.run_id, state.messages[debt.first : debt.end], thread_id, debt.checkpoint, at)
+
+    def id_of(self, place: int) -> str:
+        """The same for this message whenever it is learned, so that it is kept once."""
+        message = self.messages[place]
+        named = [self.thread_id, self.run_id, place, message.role.value, message.content]
+        return hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32]
 
 
 class TurnMemory(Protocol):
@@ -23,8 +54,16 @@ class TurnMemory(Protocol):
         """Lines that may help with the prompt, most useful first."""
         ...
 
-    async def learn(self, turn: Sequence[Message], thread_id: str, checkpoint: str | None) -> list[str]:
-        """Keep what was said in a turn; returns what is already known to be new."""
+    async def learn(self, said: Said) -> list[str]:
+        """Keep what was said in a turn; returns what is already known to be new. A repeat changes nothing."""
+        ...
+
+    async def follow(self, thread_id: str) -> None:
+        """The thread was rewound."""
+        ...
+
+    async def forked(self, thread_id: str, new_thread_id: str) -> None:
+        """The run goes on in another thread."""
         ...
 
 
@@ -37,9 +76,15 @@ class ManagerMemory:
     async def recall(self, prompt: str | None, thread_id: str) -> list[str]:
         return [memory.content for memory in await self.manager.retrieve(prompt)]
 
-    async def learn(self, turn: Sequence[Message], thread_id: str, checkpoint: str | None) -> list[str]:
-        learned = await self.manager.save(await self.manager.extract(list(turn)))
+    async def learn(self, said: Said) -> list[str]:
+        learned = await self.manager.save(await self.manager.extract(list(said.messages)))
         return [memory.content for memory in learned]
+
+    async def follow(self, thread_id: str) -> None:
+        """It knows of no threads."""
+
+    async def forked(self, thread_id: str, new_thread_id: str) -> None:
+        """It knows of no threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +94,7 @@ class UserMemory:
     memory: AgentMemory
     learner: Learner | None
     user_id: str | None
+    following: Following | None = None
     limit: int = 8
     patience: float = 5.0
 
@@ -59,33 +105,61 @@ class UserMemory:
         lines = [f"{name}: {text}" for name, text in sorted(blocks.items())]
         if prompt is None:
             return lines
-        if self.memory.facts is not None:
-            facts = await self.memory.recall_facts(prompt, self.limit, user_id=self.user_id)
-            lines += [_told(fact) for fact in facts]
-        found = await self.memory.recall(prompt, 2 * self.limit, user_id=self.user_id)
-        others = [
-            episode for episode in found if episode.session_id != thread_id
-        ]  # this thread is shown anyway
-        return lines + [_said(episode) for episode in others[: self.limit]]
+        view, facts = View(thread_id), self.memory.facts
+        if self.following is not None:
+            view = await self.following.view(thread_id)
+            facts = self.following.facts(view)
+        if facts is not None:
+            lines += [
+                _told(fact) for fact in await facts.search(prompt, user_id=self.user_id, limit=self.limit)
+            ]
+        return lines + [_said(episode) for episode in await self._elsewhere(prompt, view)]
 
-    async def learn(self, turn: Sequence[Message], thread_id: str, checkpoint: str | None) -> list[str]:
-        asked = [m.content for m in turn if m.role is Role.USER and m.content and m.content.strip()]
-        answered = [m.content for m in turn if m.role is Role.ASSISTANT and m.content]
-        answered = [text for text in unfenced(answered) if text.strip()]
+    async def _elsewhere(self, prompt: str, view: View) -> list[Episode]:
+        """What was said in other threads: this one is shown anyway."""
+        most = 2 * self.limit
+        while True:
+            found = await self.memory.recall(prompt, most, user_id=self.user_id)
+            others = [episode for episode in found if not view.has(episode.session_id)]
+            if len(others) >= self.limit or len(found) < most or most > 8 * self.limit:
+                return others[: self.limit]
+            most *= 4
 
-        def episode(text: str, speaker: str) -> Episode:
-            return Episode(text=text, speaker=speaker, session_id=thread_id, checkpoint=checkpoint)
-
-        learns = self.learner is not None
-        await self.memory.remember_all(
-            [episode(text, "user") for text in asked], user_id=self.user_id, learn=learns
-        )
-        await self.memory.remember_all(
-            [episode(text, "assistant") for text in answered[-1:]], user_id=self.user_id
-        )
+    async def learn(self, said: Said) -> list[str]:
+        asked = [_episode(said, place) for place, m in enumerate(said.messages) if m.role is Role.USER]
+        answered = [
+            _episode(said, place) for place, m in enumerate(said.messages) if m.role is Role.ASSISTANT
+        ]
+        asked = [episode for episode in asked if episode.text.strip()]
+        answered = [episode for episode in answered if episode.text.strip()][-1:]
+        learns = [self.learner is not None] * len(asked) + [False] * len(answered)
+        await self.memory.remember_all([*asked, *answered], user_id=self.user_id, learn=learns)
         if self.learner is not None:
             self.learner.learn_soon(self.user_id)
         return []
+
+    async def follow(self, thread_id: str) -> None:
+        if self.following is not None:
+            await self.following.follow(thread_id)
+
+    async def forked(self, thread_id: str, new_thread_id: str) -> None:
+        if self.following is not None:
+            await self.following.note(thread_id, new_thread_id)
+
+
+def _episode(said: Said, place: int) -> Episode:
+    message = said.messages[place]
+    text = message.content or ""
+    if message.role is Role.ASSISTANT:
+        (text,) = unfenced([text])
+    return Episode(
+        text=text,
+        speaker=message.role.value,
+        session_id=said.thread_id,
+        occurred_at=said.at,
+        checkpoint=said.checkpoint,
+        id=said.id_of(place),
+    )
 
 
 def _told(fact: Fact) -> str:

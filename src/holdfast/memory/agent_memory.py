@@ -10,15 +10,18 @@ from holdfast.core.errors import InvalidInput
 from holdfast.core.unset import UNSET, UnsetType
 from holdfast.memory import rights, validate
 from holdfast.memory.blocks import Blocks
+from holdfast.memory.branches import Branches
 from holdfast.memory.buckets import bucket_of, list_users
 from holdfast.memory.embedder.base import Embedder, space_of_embedder
 from holdfast.memory.embedder.sticky import StickyEmbedder
-from holdfast.memory.episodes import Episode, Episodes, RecalledEpisode
+from holdfast.memory.episodes import ASIDE, Episode, Episodes, RecalledEpisode
 from holdfast.memory.facts import Fact, FactStore
+from holdfast.memory.following import Following
 from holdfast.memory.records import Page, StoreItem
 from holdfast.memory.reembedding import Progress, Reembedded, reembed
 from holdfast.memory.rights import Filter, Profile, Receipt
 from holdfast.memory.store import BaseStore
+from holdfast.memory.waiting import Waiting
 
 if TYPE_CHECKING:
     from holdfast.memory.checkpointer import BaseCheckpointer
@@ -52,6 +55,8 @@ class AgentMemory:
         self._clock = clock
         self._episodes = Episodes(store, self._space, embedder)
         self._blocks = Blocks(store, self._space)
+        self._waiting = Waiting(store, self._space)
+        self._branches = Branches(store, self._space)
         self.facts = FactStore(store, namespace=self._space, clock=clock) if with_facts else None
         """The facts, or ``None`` with ``with_facts=False``."""
 
@@ -59,6 +64,11 @@ class AgentMemory:
     def checkpointer(self) -> "BaseCheckpointer | None":
         """Where the users' threads are kept, if it knows."""
         return self._checkpointer
+
+    @property
+    def clock(self) -> Clock:
+        """What it tells the time by."""
+        return self._clock
 
     @property
     def store(self) -> BaseStore:
@@ -87,16 +97,29 @@ class AgentMemory:
         return kept
 
     async def remember_all(
-        self, episodes: Sequence[Episode | str], *, user_id: str | None = None, learn: bool = False
+        self,
+        episodes: Sequence[Episode | str],
+        *,
+        user_id: str | None = None,
+        learn: bool | Sequence[bool] = False,
     ) -> list[Episode]:
-        """Keep several, in this order. ``learn=True`` marks them: facts are still to be found in them."""
+        """Keep several, in this order. ``learn=True`` marks them, a list some of them: facts are still to be found in
+        these. One whose ``id`` is there already stays as it is."""
         given = [Episode(text=each) if isinstance(each, str) else each for each in episodes]
         for index, each in enumerate(given):
             if not isinstance(each, Episode):
                 raise InvalidInput(f"episodes[{index}] must be an Episode or text, got {type(each).__name__}")
         if not given:
             return []
-        return await self._episodes.add(given, user_id, self._clock.now_us(), to_learn=learn)
+        marks = [learn] * len(given) if isinstance(learn, bool) else list(learn)
+        if len(marks) != len(given):
+            raise InvalidInput(
+                f"learn must be one for all or one for each, got {len(marks)} for {len(given)}"
+            )
+        kept = await self._episodes.add(given, user_id, self._clock.now_us(), to_learn=marks)
+        if any(marks):  # after them: who removes the entry looks for marked ones afterwards
+            await self._waiting.add(user_id)
+        return kept
 
     async def recall(
         self,
@@ -236,6 +259,7 @@ class AgentMemory:
         found = await self._count(which, user_id)
         if which.everything:
             await self._store.clear_namespace(bucket_of(self._space, user_id), prefix=True)
+            await self._waiting.remove(user_id)
         else:
             await self._forget_some(which, user_id)
         await self._store.erase_deleted()
@@ -246,9 +270,12 @@ class AgentMemory:
 
     async def _forget_some(self, which: Filter, user_id: str | None) -> None:
         ids = [item.key async for item in self._episodes.each(user_id) if which.takes(item)]
-        if self.facts is not None and ids:
-            await self.facts.forget_sources(ids, user_id=user_id)
+        aside = [item async for item in self._episodes.all_aside(user_id) if which.takes(item)]
+        sources = {*ids, *(item.metadata["episode"] for item in aside)}
+        if self.facts is not None and sources:
+            await self.facts.forget_sources(sources, user_id=user_id)
         await self._episodes.remove(ids, user_id)
+        await self._episodes.remove_aside([item.key for item in aside], user_id)
         if which.session_id is not None and which.before is None:
             await self._episodes.remove_session(which.session_id, user_id)
 
@@ -271,10 +298,10 @@ class AgentMemory:
         others: list[tuple[str, Any]] = []
         async for item in rights.scan(self._store, self._space, user_id):
             kind = item.namespace[depth]
-            if kind == "episodes":
+            if kind in ("episodes", ASIDE):
                 if which.takes(item):
-                    counts[kind] += 1
-                    ids.add(item.key)
+                    counts["episodes"] += 1
+                    ids.add(item.metadata.get("episode", item.key))
             else:
                 others.append((kind, item))
         for kind, item in others:
@@ -290,6 +317,18 @@ class AgentMemory:
         """Episodes that are marked and that nobody is at, oldest first."""
         return await self._episodes.unlearned(user_id, now_us, limit)
 
+    def waiting_users(self) -> AsyncIterator[str | None]:
+        """The users who may have such episodes; ``None`` is nobody in particular."""
+        return self._waiting.users()
+
+    async def none_waiting(self, user_id: str | None) -> None:
+        """Take a user off that list who has no marked episode any more."""
+        if await self._episodes.marked(user_id):
+            return
+        await self._waiting.remove(user_id)
+        if await self._episodes.marked(user_id):  # one came just now, and its writer saw the entry
+            await self._waiting.add(user_id)
+
     async def claim(self, item: StoreItem, user_id: str | None, until_us: int) -> StoreItem | None:
         """Take an episode for oneself until then; ``None`` if somebody else was first."""
         return await self._episodes.mark(item, user_id, lease_until=until_us)
@@ -300,6 +339,12 @@ class AgentMemory:
 
     async def still_there(self, episode_id: str, user_id: str | None) -> bool:
         return await self._store.exists(self._episodes.at(user_id), episode_id)
+
+    # ── for threads ───────────────────────────────────────────────────────────────────────────────
+
+    def following(self, threads: "BaseCheckpointer", user_id: str | None) -> Following:
+        """What makes the user's memories follow these threads of theirs when one is rewound or forked."""
+        return Following(self._episodes, self._branches, self.facts, threads, user_id)
 
     # ── life ──────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,7 +1,8 @@
 """Episodes: what was said, by whom and when. One item each, in the order of its session."""
 
+import hashlib
 import heapq
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Episode", "Episodes", "RecalledEpisode"]
 
+ASIDE = "rewound"
+"""Where the episodes are that a thread has turned away from."""
+
 _ATTEMPTS = 64
-_WHOLE_SESSION = 1_000_000_000
 
 
 class Episode(FrozenModel):
@@ -71,29 +74,45 @@ class Episodes:
         return (*bucket_of(self._space, user_id), "sessions")
 
     async def add(
-        self, episodes: Sequence[Episode], user_id: str | None, now_us: int, *, to_learn: bool = False
+        self, episodes: Sequence[Episode], user_id: str | None, now_us: int, *, to_learn: Sequence[bool]
     ) -> list[Episode]:
-        """Keep them, in this order; returns them as they are kept. ``to_learn`` marks them for the extraction."""
+        """Keep them, in this order; returns them as they are kept. ``to_learn`` marks some for the extraction. One
+        whose id is there already stays as it is."""
         for episode in episodes:
             validate.identifier(episode.session_id, "session_id")
             if not episode.text.strip():
                 raise InvalidInput("text must not be blank: an episode says something")
         embedder = await self.embedder()
+        there = {episode.id: await self.find(episode.id, user_id) for episode in episodes if episode.id}
+        fresh = [episode for episode in episodes if there.get(episode.id) is None]
         first = {
-            session: await self._reserve(session, user_id, sum(e.session_id == session for e in episodes))
-            for session in dict.fromkeys(episode.session_id for episode in episodes)
+            session: await self._reserve(session, user_id, sum(e.session_id == session for e in fresh))
+            for session in dict.fromkeys(episode.session_id for episode in fresh)
         }
-        vectors = None if embedder is None else await embedder.embed([e.text for e in episodes])
+        vectors = [] if embedder is None else await embedder.embed([e.text for e in fresh])
+        given = iter(vectors)
         kept: list[Episode] = []
-        for number, episode in enumerate(episodes):
+        for episode, learns in zip(episodes, to_learn, strict=True):
+            known = there.get(episode.id)
+            if known is not None:
+                kept.append(known)
+                continue
             ordinal = first[episode.session_id]
             first[episode.session_id] += 1
             changes: dict[str, Any] = {"id": episode.id or new_id(), "ordinal": ordinal}
             changes["occurred_at"] = episode.occurred_at or from_us(now_us)
             done = episode.model_copy(update=changes)
-            await self._put(done, user_id, None if vectors is None else vectors[number], to_learn)
+            try:
+                await self._put(done, user_id, next(given, None), learns)
+            except Conflict:  # somebody else has kept it at the same moment
+                done = await self.find(done.id, user_id) or done
             kept.append(done)
         return kept
+
+    async def find(self, episode_id: str, user_id: str | None) -> Episode | None:
+        """The episode with this id, if there is one."""
+        item = await self._store.get_item(self.at(user_id), validate.identifier(episode_id, "episode.id"))
+        return None if item is None else as_episode(item)
 
     async def recall(
         self, question: str, user_id: str | None, limit: int, session_id: str | None, now: datetime | None
@@ -115,9 +134,12 @@ class Episodes:
         if counter is None or not limit:
             return []
         end = int(counter["next"])
-        window = min(limit, _WHOLE_SESSION)
-        found = await self._store.neighbours(self.at(user_id), place, end, window)
-        return [as_episode(item) for item in found][-limit:]
+        window = min(limit, end)
+        while True:
+            found = await self._store.neighbours(self.at(user_id), place, end, window)
+            if len(found) >= limit or window >= end:
+                return [as_episode(item) for item in found][-limit:]
+            window = min(2 * window, end)  # places that were reserved, or whose episode is gone, are empty
 
     async def latest(self, user_id: str | None, limit: int, session_id: str | None) -> list[Episode]:
         """The last to happen, last first. Looks at all, but holds only so many."""
@@ -135,11 +157,54 @@ class Episodes:
         async for item in self._store.iterate(self.at(user_id)):
             yield item
 
+    async def of_session(self, session_id: str, user_id: str | None) -> AsyncIterator[StoreItem]:
+        """All episodes of a session, as items."""
+        async for item in self._store.iterate(self.at(user_id), {"group": session_id}):
+            yield item
+
+    # ── put aside, when their thread was rewound: nothing finds them, and they can be brought back ────
+
+    def _aside(self, user_id: str | None) -> tuple[str, ...]:
+        return (*bucket_of(self._space, user_id), ASIDE)
+
+    async def put_away(self, session_id: str, user_id: str | None) -> AsyncIterator[StoreItem]:
+        """Those of a session that were put aside. ``metadata["episode"]`` is the id of each."""
+        async for item in self._store.iterate(self._aside(user_id), {"group": session_id}):
+            yield item
+
+    async def all_aside(self, user_id: str | None) -> AsyncIterator[StoreItem]:
+        """Those of all sessions."""
+        async for item in self._store.iterate(self._aside(user_id)):
+            yield item
+
+    async def remove_aside(self, keys: Sequence[str], user_id: str | None) -> None:
+        for key in keys:
+            await self._store.delete(self._aside(user_id), key)
+
+    async def put_aside(self, item: StoreItem, user_id: str | None) -> None:
+        """Take an episode out of what is recalled. To do it again changes nothing."""
+        metadata = {**item.metadata, "episode": item.key}
+        await self._store.put(self._aside(user_id), _aside_key(metadata), item.value, metadata)
+        await self._store.delete(self.at(user_id), item.key)
+
+    async def bring_back(self, item: StoreItem, user_id: str | None) -> None:
+        """Put it back where it was."""
+        metadata = {key: value for key, value in item.metadata.items() if key != "episode"}
+        if "lease_until" in metadata:
+            metadata["lease_until"] = 0  # who was at it has lost it
+        if await self.find(item.metadata["episode"], user_id) is None:
+            await self.put_back(self.at(user_id), item.metadata["episode"], item.value, metadata)
+        await self._store.delete(self._aside(user_id), item.key)
+
     async def unlearned(self, user_id: str | None, now_us: int, limit: int) -> list[StoreItem]:
         """Episodes that nobody has learned from and nobody is at, oldest first."""
         condition = {"learned": False, "lease_until": {"$lte": now_us}}
         found = await self._store.search(self.at(user_id), None, limit, filter=condition)
         return sorted(found, key=lambda item: (item.metadata["at"], item.metadata["ordinal"]))
+
+    async def marked(self, user_id: str | None) -> bool:
+        """Whether there is an episode that nobody has learned from."""
+        return bool(await self._store.search(self.at(user_id), None, 1, filter={"learned": False}))
 
     async def mark(self, item: StoreItem, user_id: str | None, **changes: Any) -> StoreItem | None:
         """Change what is noted beside an episode; ``None`` if it was changed or removed meanwhile."""
@@ -197,10 +262,13 @@ class Episodes:
             metadata["checkpoint"] = episode.checkpoint
         if to_learn:
             metadata |= {"learned": False, "lease_until": 0}
+        where, absent = self.at(user_id), 0
         if vector is None:
-            await self._store.put(self.at(user_id), episode.id, value, metadata)
+            await self._store.put(where, episode.id, value, metadata, expected_version=absent)
         else:
-            await self._store.put_with_embedding(self.at(user_id), episode.id, value, vector, metadata)
+            await self._store.put_with_embedding(
+                where, episode.id, value, vector, metadata, expected_version=absent
+            )
 
     async def _reserve(self, session_id: str, user_id: str | None, count: int) -> int:
         """The first of ``count`` places in the session that nobody else gets."""
@@ -219,6 +287,12 @@ class Episodes:
                 if attempt + 1 == _ATTEMPTS:
                     raise
         raise AssertionError("the last attempt returns or raises")
+
+
+def _aside_key(metadata: Mapping[str, Any]) -> str:
+    """A turn that was gone through twice has the same episodes at other checkpoints."""
+    named = f"{metadata['episode']}\0{metadata.get('checkpoint')}"
+    return hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def as_episode(item: StoreItem) -> Episode:

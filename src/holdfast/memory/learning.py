@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.core.clock import Clock
 from holdfast.core.errors import Unavailable
 from holdfast.memory.episodes import Episode, as_episode
 from holdfast.memory.extract.facts import facts_by_model, facts_by_rules
@@ -32,11 +32,11 @@ class Learner:
     """Turns what users said into facts, by a model if there is one, else by rules."""
 
     def __init__(
-        self, memory: "AgentMemory", model: "Model | None" = None, *, clock: Clock = SYSTEM_CLOCK
+        self, memory: "AgentMemory", model: "Model | None" = None, *, clock: Clock | None = None
     ) -> None:
         self._memory = memory
         self._model = model
-        self._clock = clock
+        self._clock = memory.clock if clock is None else clock
         self._tasks: dict[str | None, asyncio.Task[None]] = {}
         self._waiting = 0
         self.learned = 0
@@ -95,13 +95,25 @@ class Learner:
             for item in waiting:
                 done += await self._learn(item, user_id)
 
+    async def catch_up_all(self) -> int:
+        """The same for every user who has such episodes: for those who don't come back to this process."""
+        done = 0
+        async for user_id in self._memory.waiting_users():
+            done += await self.catch_up(user_id)
+            await self._memory.none_waiting(user_id)
+        return done
+
     async def _learn(self, item: Any, user_id: str | None) -> bool:
         """Learn from one episode, if nobody else is at it."""
         claimed = await self._memory.claim(item, user_id, self._clock.now_us() + LEASE_US)
         if claimed is None:
             return False
         episode = as_episode(claimed)
-        facts = await self._facts(episode, user_id)
+        try:
+            facts = await self._facts(episode, user_id)
+        except Exception:  # nobody need wait for the lease to run out
+            await self._memory.claim(claimed, user_id, 0)
+            raise
         assert self._memory.facts is not None
         if not await self._memory.still_there(episode.id, user_id):  # it was forgotten meanwhile
             return False
@@ -110,7 +122,8 @@ class Learner:
                 fact, user_id=user_id, source=episode.id, author="extraction", checkpoint=episode.checkpoint
             )
         if not await self._memory.settle(claimed, user_id):
-            await self._memory.facts.forget_sources([episode.id], user_id=user_id)
+            if not await self._memory.still_there(episode.id, user_id):  # else another one is at it, or was
+                await self._memory.facts.forget_sources([episode.id], user_id=user_id)
             return False
         self.learned += len(facts)
         return True

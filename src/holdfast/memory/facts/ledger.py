@@ -95,6 +95,11 @@ class Ledger:
         }
         return await self._only_visible(user_id, list(found.values()))
 
+    async def all(self, user_id: str | None) -> list[Change]:
+        """Every change of a user, once, whoever may see it."""
+        first = {"copy_of": {"$exists": False}}
+        return [items.change_of(item) async for item in self.store.iterate(self.at(user_id), first)]
+
     async def _all(self, user_id: str | None, only: Mapping[str, Any] | None) -> list[Change]:
         found = self.store.iterate(self.at(user_id), only)
         return await self._only_visible(user_id, [items.change_of(item) async for item in found])

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -55,6 +56,22 @@ class FactStore:
             clock=self._clock,
             visible=ledger.visible,
             hidden_checkpoints=ledger.hidden | _ids(checkpoints, "checkpoints"),
+        )
+
+    def with_visible(self, visible: Visible) -> "FactStore":
+        """The same facts without those that name a source which ``visible`` leaves out."""
+        ledger, before = self._ledger, self._ledger.visible
+
+        async def both(sources: AbstractSet[str], user_id: str | None) -> Collection[str]:
+            left = sources if before is None else set(await before(sources, user_id))
+            return await visible(left, user_id)
+
+        return FactStore(
+            ledger.store,
+            namespace=ledger.space,
+            clock=self._clock,
+            visible=both,
+            hidden_checkpoints=ledger.hidden,
         )
 
     # ── saying ────────────────────────────────────────────────────────────────────────────────────
@@ -150,6 +167,33 @@ class FactStore:
         places = sorted({items.place_of(change) for change in changes if change.id in targets})
         mark = Change("", "retract", self._now(), targets=tuple(sorted(targets)), **extra)
         return await self._ledger.put_mark(where, mark, changes, places)
+
+    async def retract_sources(
+        self,
+        sources: Iterable[str],
+        reason: str | None = None,
+        *,
+        user_id: str | None = None,
+        author: str | None = None,
+    ) -> list[Change]:
+        """Say that all is wrong that comes from one of these. What others state too is less sure, and stays.
+
+        It stays in the history; each change can be undone.
+        """
+        away, where = _ids(sources, "sources"), self._ledger.at(user_id)
+        extra = _occasion(author, None, None, reason)
+        changes = await self.all_changes(user_id=user_id)
+        live = alive(changes)
+        known = retractions(live)
+        places: dict[items.Place, list[str]] = {}
+        for change in live:
+            if change.kind == "add" and change.id not in known and not away.isdisjoint(change.sources):
+                places.setdefault(items.place_of(change), []).append(change.id)
+        made = []
+        for place, targets in places.items():
+            mark = Change("", "retract", self._now(), targets=tuple(sorted(targets)), **extra)
+            made.append(await self._ledger.put_mark(where, mark, changes, [place]))
+        return made
 
     async def undo(
         self,
@@ -282,6 +326,10 @@ class FactStore:
             self._ledger.at(user_id), None, limit, filter=first, after=after
         )
         return Page([items.change_of(item) for item in page], page.next)
+
+    async def all_changes(self, *, user_id: str | None = None) -> list[Change]:
+        """The same at once, each of them once, in no order."""
+        return await self._ledger.all(user_id)
 
     async def declarations(self) -> list[Change]:
         """Every declaration and what undid it, first recorded first."""
