@@ -5,14 +5,16 @@ from typing import TYPE_CHECKING
 from holdfast.core.lazy import doors
 
 if TYPE_CHECKING:
+    from holdfast.memory.backends.chroma import ChromaStore
     from holdfast.memory.backends.memory_store import InMemoryStore
     from holdfast.memory.backends.sqlite_store import SQLiteStore, SQLiteSyncStore
 
-__all__ = ["InMemoryStore", "SQLiteStore", "SQLiteSyncStore"]
+__all__ = ["ChromaStore", "InMemoryStore", "SQLiteStore", "SQLiteSyncStore"]
 
 __getattr__, __dir__ = doors(
     __name__,
     {
+        "ChromaStore": "holdfast.memory.backends.chroma",
         "InMemoryStore": "holdfast.memory.backends.memory_store",
         "SQLiteStore": "holdfast.memory.backends.sqlite_store",
         "SQLiteSyncStore": "holdfast.memory.backends.sqlite_store",

@@ -9,11 +9,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core import codec
+from holdfast.core.errors import HoldfastError
 from holdfast.memory.filters import Filter
 from holdfast.memory.namespaces import encode_namespace
 from holdfast.memory.ranking import bm25
 from holdfast.memory.store_requests import (
-    ItemPut,
     Namespace,
     ScanRequest,
     StoredCandidate,
@@ -23,7 +23,7 @@ from holdfast.memory.store_requests import (
     TextRequest,
     VectorRequest,
 )
-from holdfast.memory.text import analyse
+from holdfast.memory.text import analyse, value_text
 from holdfast.memory.vectors import VectorSpace, prepare, score_all, top, unpack
 
 if TYPE_CHECKING:
@@ -31,13 +31,20 @@ if TYPE_CHECKING:
 
 
 class Row:
-    """An item with what is derived from it, when it is first asked for."""
+    """An item with what is derived from it, when it is first asked for. Without ``text``, it is the value's."""
 
-    def __init__(self, item: StoredItem, op: ItemPut) -> None:
+    def __init__(
+        self,
+        item: StoredItem,
+        *,
+        expires_us: int | None = None,
+        vector: bytes | None = None,
+        text: str | None = None,
+    ) -> None:
         self.item = item
-        self.expires_us = op.expires_us
-        self.vector = op.vector
-        self._text = op.text
+        self.expires_us = expires_us
+        self.vector = vector
+        self._text = text
 
     def lives(self, now_us: int) -> bool:
         return self.expires_us is None or self.expires_us > now_us
@@ -54,7 +61,16 @@ class Row:
 
     @cached_property
     def terms(self) -> Counter[str]:
+        if self._text is None:
+            return Counter(analyse(self._text_of_value()))
         return Counter(analyse(self._text))
+
+    def _text_of_value(self) -> str:
+        """A damaged value has no words: reading it says so, searching must not stop at it."""
+        try:
+            return value_text(codec.loads(self.item.value))
+        except HoldfastError:
+            return ""
 
 
 @dataclass(frozen=True, slots=True)

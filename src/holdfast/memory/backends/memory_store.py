@@ -87,7 +87,9 @@ class InMemoryStore(BaseStore):
         item = StoredItem(
             op.namespace, op.key, op.value, op.metadata, created_us, now_us, self._storage.last_version
         )
-        self._storage.rows.setdefault(op.namespace, {})[op.key] = Row(item, op)
+        self._storage.rows.setdefault(op.namespace, {})[op.key] = Row(
+            item, expires_us=op.expires_us, vector=op.vector, text=op.text
+        )
         return item.version
 
     async def _clear(self, namespace: Namespace, prefix: bool, now_us: int) -> int:
