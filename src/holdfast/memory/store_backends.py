@@ -5,15 +5,24 @@ from typing import TYPE_CHECKING
 from holdfast.core.lazy import doors
 
 if TYPE_CHECKING:
+    from holdfast.memory.backends.chroma import ChromaStore
     from holdfast.memory.backends.memory_store import InMemoryStore
     from holdfast.memory.backends.postgres_store import PostgresStore, PostgresSyncStore
     from holdfast.memory.backends.sqlite_store import SQLiteStore, SQLiteSyncStore
 
-__all__ = ["InMemoryStore", "PostgresStore", "PostgresSyncStore", "SQLiteStore", "SQLiteSyncStore"]
+__all__ = [
+    "ChromaStore",
+    "InMemoryStore",
+    "PostgresStore",
+    "PostgresSyncStore",
+    "SQLiteStore",
+    "SQLiteSyncStore",
+]
 
 __getattr__, __dir__ = doors(
     __name__,
     {
+        "ChromaStore": "holdfast.memory.backends.chroma",
         "InMemoryStore": "holdfast.memory.backends.memory_store",
         "PostgresStore": "holdfast.memory.backends.postgres_store",
         "PostgresSyncStore": "holdfast.memory.backends.postgres_store",

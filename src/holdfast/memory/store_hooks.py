@@ -1,6 +1,5 @@
 """What a store backend implements. Callers use :class:`BaseStore`, which builds on it."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -176,4 +175,8 @@ def _advance(reading: Reading[Any], items: Any) -> tuple[Any, Any]:
 
 
 async def _called(elsewhere: bool, work: Callable[..., T], *arguments: Any) -> T:
-    return await asyncio.to_thread(work, *arguments) if elsewhere else work(*arguments)
+    if not elsewhere:
+        return work(*arguments)
+    import asyncio  # only here: importing the contract is to cost little
+
+    return await asyncio.to_thread(work, *arguments)

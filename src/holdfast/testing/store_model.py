@@ -246,6 +246,8 @@ class _Pair:
         await self._both(f"put_batch({items})", lambda side: side.store.put_batch(items))
 
     async def _batch(self, step: StoreStep) -> None:
+        if not self.backend.store.capabilities.atomic_batch:
+            return
         place = _place(step)
         sibling = (place[0][:1], KEYS[step.value % len(KEYS)])
         puts = PutOp(*place, VALUES[step.value]), PutOp(*sibling, "apple", {"m": 1})

@@ -5,17 +5,12 @@ awaits anything: on one event loop each is atomic.
 """
 
 import sys
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
 
-from holdfast.core import codec
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
-from holdfast.memory.filters import Filter
+from holdfast.memory import store_rows
 from holdfast.memory.namespaces import encode_namespace
-from holdfast.memory.ranking import bm25
 from holdfast.memory.store import BaseStore
 from holdfast.memory.store_capabilities import StoreCapabilities
 from holdfast.memory.store_requests import (
@@ -23,7 +18,6 @@ from holdfast.memory.store_requests import (
     ItemPut,
     Namespace,
     ScanRequest,
-    StoredCandidate,
     StoredCandidates,
     StoredHit,
     StoredItem,
@@ -31,36 +25,10 @@ from holdfast.memory.store_requests import (
     VectorRequest,
     WriteRequest,
 )
-from holdfast.memory.text import analyse
-from holdfast.memory.vectors import VectorSpace, prepare, score_all, top, unpack
+from holdfast.memory.store_rows import Matrix, Row, within
+from holdfast.memory.vectors import VectorSpace
 
-if TYPE_CHECKING:
-    from holdfast.memory.vectors import Floats
-
-
-class Row:
-    """An item with what is derived from it, when it is first asked for."""
-
-    def __init__(self, item: StoredItem, op: ItemPut) -> None:
-        self.item = item
-        self.expires_us = op.expires_us
-        self.vector = op.vector
-        self._text = op.text
-
-    def lives(self, now_us: int) -> bool:
-        return self.expires_us is None or self.expires_us > now_us
-
-    def passes(self, condition: Filter) -> bool:
-        return not condition.conditions or condition(*self._document)
-
-    @cached_property
-    def _document(self) -> tuple[Any, Any]:
-        """Metadata and value, to look into: never handed out."""
-        return codec.loads(self.item.metadata), codec.loads(self.item.value)
-
-    @cached_property
-    def terms(self) -> Counter[str]:
-        return Counter(analyse(self._text))
+__all__ = ["InMemoryStore", "Row", "Storage"]
 
 
 class Storage:
@@ -69,7 +37,7 @@ class Storage:
     def __init__(self) -> None:
         self.rows: dict[Namespace, dict[str, Row]] = {}
         self.spaces: dict[Namespace, VectorSpace] = {}
-        self.matrices: dict[Namespace, tuple[list[Row], Floats]] = {}
+        self.matrices: dict[Namespace, Matrix] = {}
         self.last_version = 0
 
 
@@ -121,13 +89,15 @@ class InMemoryStore(BaseStore):
         item = StoredItem(
             op.namespace, op.key, op.value, op.metadata, created_us, now_us, self._storage.last_version
         )
-        self._storage.rows.setdefault(op.namespace, {})[op.key] = Row(item, op)
+        self._storage.rows.setdefault(op.namespace, {})[op.key] = Row(
+            item, expires_us=op.expires_us, vector=op.vector, text=op.text
+        )
         return item.version
 
     async def _clear(self, namespace: Namespace, prefix: bool, now_us: int) -> int:
         count = sum(1 for _ in self._live(namespace, prefix, now_us))
         for part in (self._storage.rows, self._storage.spaces, self._storage.matrices):
-            for place in [place for place in part if _within(place, namespace, prefix)]:
+            for place in [place for place in part if within(place, namespace, prefix)]:
                 del part[place]
         return count
 
@@ -158,20 +128,7 @@ class InMemoryStore(BaseStore):
 
     async def _scan(self, request: ScanRequest) -> list[StoredItem]:
         live = self._live(request.namespace, request.prefix, request.now_us)
-        found = [row.item for row in live if row.passes(request.filter)]
-        if request.order == "key":
-            start = None if request.after is None else _place(*request.after)
-            found = [item for item in found if start is None or _place(item.namespace, item.key) > start]
-            found.sort(key=lambda item: _place(item.namespace, item.key))
-        else:
-            newest, bound = request.order == "newest", request.version
-            found = [
-                item
-                for item in found
-                if bound is None or (item.version < bound if newest else item.version > bound)
-            ]
-            found.sort(key=lambda item: item.version, reverse=newest)
-        return found[: request.limit]
+        return store_rows.scan(live, request)
 
     async def _without_vectors(self, request: ScanRequest) -> list[StoredItem]:
         found = await self._scan(replace(request, limit=sys.maxsize))
@@ -179,7 +136,7 @@ class InMemoryStore(BaseStore):
         return [item for item in found if rows[item.key].vector is None][: request.limit]
 
     async def _space_of(self, namespace: Namespace, prefix: bool) -> VectorSpace | None:
-        found = [place for place in self._storage.spaces if _within(place, namespace, prefix)]
+        found = [place for place in self._storage.spaces if store_rows.within(place, namespace, prefix)]
         return self._storage.spaces[min(found, key=encode_namespace)] if found else None
 
     async def _namespaces(
@@ -188,7 +145,7 @@ class InMemoryStore(BaseStore):
         found = [
             namespace
             for namespace, rows in self._storage.rows.items()
-            if prefix is None or _within(namespace, prefix, True)
+            if prefix is None or within(namespace, prefix, True)
             if any(row.lives(now_us) for row in rows.values())
             if after is None or encode_namespace(namespace) > encode_namespace(after)
         ]
@@ -198,38 +155,17 @@ class InMemoryStore(BaseStore):
 
     async def _text_candidates(self, request: TextRequest) -> StoredCandidates:
         live = self._live(request.namespace, request.prefix, request.now_us)
-        documents = [row for row in live if row.terms]
-        average = sum(row.terms.total() for row in documents) / len(documents) if documents else 0.0
-        frequencies = {term: sum(term in row.terms for row in documents) for term in request.terms}
-        scored: list[tuple[float, int, StoredCandidate]] = []
-        for row in documents:
-            counts = {term: row.terms[term] for term in request.terms if term in row.terms}
-            if counts and row.passes(request.filter):
-                length = row.terms.total()
-                score = bm25(counts, length, frequencies, len(documents), average)
-                scored.append((-score, -row.item.version, StoredCandidate(row.item, counts, length)))
-        scored.sort(key=lambda entry: entry[:2])
-        best = [candidate for _, _, candidate in scored[: request.limit]]
-        return StoredCandidates(best, frequencies, len(documents), average)
+        return store_rows.text_candidates(live, request)
 
     async def _nearest(self, request: VectorRequest) -> list[StoredHit]:
         request.space.check(self._storage.spaces.get(request.namespace), request.namespace)
-        rows, matrix = self._matrix(request.namespace, request.space)
-        wanted = [i for i, row in enumerate(rows) if row.lives(request.now_us) and row.passes(request.filter)]
-        scores, distances = score_all(request.space.metric, matrix[wanted], request.vector)
-        hits = [
-            StoredHit(rows[wanted[i]].item, float(scores[i]), float(distances[i]))
-            for i in top(scores, request.limit)
-        ]
-        return [hit for hit in hits if request.threshold is None or hit.score >= request.threshold]
+        return store_rows.nearest(self._matrix(request.namespace, request.space), request)
 
-    def _matrix(self, namespace: Namespace, space: VectorSpace) -> "tuple[list[Row], Floats]":
-        """The rows that have a vector, newest first, and the vectors; kept until the namespace is written."""
+    def _matrix(self, namespace: Namespace, space: VectorSpace) -> Matrix:
+        """The vectors of a namespace; kept until it is written."""
         if namespace not in self._storage.matrices:
-            rows = [row for row in self._storage.rows.get(namespace, {}).values() if row.vector is not None]
-            rows.sort(key=lambda row: -row.item.version)
-            vectors = unpack([row.vector for row in rows if row.vector is not None], space.dimension)
-            self._storage.matrices[namespace] = (rows, prepare(space.metric, vectors))
+            rows = self._storage.rows.get(namespace, {}).values()
+            self._storage.matrices[namespace] = Matrix.of(rows, space)
         return self._storage.matrices[namespace]
 
     # ── rows ──────────────────────────────────────────────────────────────────────────────────────
@@ -247,17 +183,8 @@ class InMemoryStore(BaseStore):
 
     def _live(self, namespace: Namespace, prefix: bool, now_us: int) -> Iterator[Row]:
         for place, rows in self._storage.rows.items():
-            if _within(place, namespace, prefix):
+            if within(place, namespace, prefix):
                 yield from (row for row in rows.values() if row.lives(now_us))
 
     async def _close(self) -> None:
         self._storage = Storage()
-
-
-def _within(namespace: Namespace, wanted: Namespace, prefix: bool) -> bool:
-    return namespace[: len(wanted)] == wanted if prefix else namespace == wanted
-
-
-def _place(namespace: Namespace, key: str) -> tuple[str, str]:
-    """What listings by key are sorted by."""
-    return encode_namespace(namespace), key

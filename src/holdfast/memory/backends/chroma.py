@@ -1,0 +1,205 @@
+"""The Store contract on Chroma: in a directory, in memory, or at a server."""
+
+import os
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.core.errors import InvalidInput
+from holdfast.memory import store_rows, validate
+from holdfast.memory.backends import chroma_rows as rows
+from holdfast.memory.backends import chroma_writing as writing
+from holdfast.memory.backends.chroma_client import ChromaCollection, Place, leave_alone
+from holdfast.memory.backends.chroma_rows import COUNTER, NAMESPACES, NamespaceInfo
+from holdfast.memory.backends.chroma_shelves import Shelves, matrix
+from holdfast.memory.backends.workers import Workers
+from holdfast.memory.store import BaseStore
+from holdfast.memory.store_capabilities import StoreCapabilities
+from holdfast.memory.store_requests import (
+    Namespace,
+    ScanRequest,
+    StoredCandidates,
+    StoredHit,
+    StoredItem,
+    TextRequest,
+    VectorRequest,
+    WriteRequest,
+)
+from holdfast.memory.store_rows import Row
+from holdfast.memory.vectors import VectorSpace
+
+if TYPE_CHECKING:
+    from chromadb.api import ClientAPI
+
+T = TypeVar("T")
+
+CACHE_BYTES = 256_000_000
+_DIRECTORY_BYTES = 64_000_000
+
+
+class ChromaStore(BaseStore):
+    """Items in a Chroma collection. Without ``dimension=`` there is no vector search, which is exact on every metric.
+
+    ``path`` is a directory, made if it isn't there, which several processes may use together; ``":memory:"`` keeps the
+    items in memory, gone with the object. ``client`` is a Chroma client of your own instead, which stays open. One of
+    a server has no compare-and-set unless all who write name the same ``lock_path``, a file that they share.
+
+    ``cache_bytes``: about how much memory this object may use to keep what it read. ``busy_seconds``: how long to wait
+    for another writer.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] = ":memory:",
+        *,
+        client: "ClientAPI | None" = None,
+        collection: str = "holdfast",
+        dimension: int | None = None,
+        distance_metric: str = "COSINE",
+        embedder: str | None = None,
+        lock_path: str | os.PathLike[str] | None = None,
+        busy_seconds: float = 30.0,
+        cache_bytes: int = CACHE_BYTES,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        super().__init__(dimension=dimension, distance_metric=distance_metric, embedder=embedder, clock=clock)
+        where = os.fspath(path)
+        if client is not None and where != ":memory:":
+            raise InvalidInput("path and client are two ways to say where the items are: give one")
+        self._place = Place(
+            path=None if where == ":memory:" else validate.identifier(where, "path"),
+            client=client,
+            collection=validate.identifier(collection, "collection"),
+            lock_path=None if lock_path is None else str(Path(lock_path).resolve()),
+            busy_seconds=validate.positive_number(busy_seconds, "busy_seconds"),
+        )
+        self._cache_bytes = validate.limit(cache_bytes, "cache_bytes")
+        self._start()
+
+    def _start(self) -> None:
+        """The state of one process: a forked child begins anew and never touches its parent's."""
+        self._process = os.getpid()
+        self._collection = ChromaCollection(self._place)
+        kept = self._collection.exclusive  # what others write unseen can't be told from what is kept
+        self._shelves = Shelves[Row](self._cache_bytes if kept else 0, rows.parse_row)
+        self._directory = Shelves[NamespaceInfo](_DIRECTORY_BYTES if kept else 0, rows.parse_namespace)
+        self._workers = Workers("holdfast chroma")
+
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        missing = ["atomic_batch"]
+        if self._space is None:
+            missing.append("vector_search")
+        if not self._collection.exclusive:
+            missing.append("compare_and_set")
+        return StoreCapabilities.all_but(*missing)
+
+    def _call(self, work: Callable[[], T], *, write: bool = False) -> Awaitable[T]:
+        """In a worker thread. One that has begun is waited for, also by a caller who is cancelled."""
+        if self._process != os.getpid():
+            leave_alone((self._collection, self._workers))
+            self._start()
+        return self._workers.call(partial(self._locked, work) if write else work, write=write)
+
+    def _locked(self, work: Callable[[], T]) -> T:
+        with self._collection.writing():
+            return work()
+
+    # ── writing ───────────────────────────────────────────────────────────────────────────────────
+
+    async def _write(self, request: WriteRequest) -> list[int]:
+        return await self._call(lambda: writing.write(self._collection, request), write=True)
+
+    async def _clear(self, namespace: Namespace, prefix: bool, now_us: int) -> int:
+        def clear() -> int:
+            keys = [info.key for info in self._namespaces_of(namespace, prefix)]
+            return writing.clear(self._collection, keys, now_us)
+
+        return await self._call(clear, write=True)
+
+    async def _purge(self, now_us: int) -> int:
+        return await self._call(lambda: writing.purge(self._collection, now_us), write=True)
+
+    async def _erase_deleted(self) -> None:
+        await self._call(self._collection.erase, write=True)
+
+    # ── reading ───────────────────────────────────────────────────────────────────────────────────
+
+    async def _read(self, places: Sequence[tuple[Namespace, str]], now_us: int) -> list[StoredItem | None]:
+        return await self._call(lambda: list(writing.read(self._collection, places, now_us)))
+
+    async def _scan(self, request: ScanRequest) -> list[StoredItem]:
+        return await self._call(lambda: store_rows.scan(self._live(request), request))
+
+    async def _namespaces(
+        self, prefix: Namespace | None, limit: int, after: Namespace | None, now_us: int
+    ) -> list[Namespace]:
+        def find() -> list[Namespace]:
+            last = "" if after is None else rows.namespace_key(after)
+            found = (info for info in self._namespaces_of(prefix, True) if info.key > last)
+            alive = (info for info in found if self._collection.ids_at(info.key, alive_at=now_us, limit=1))
+            return [info.namespace for info in islice(alive, limit)]
+
+        return await self._call(find)
+
+    # ── searching ─────────────────────────────────────────────────────────────────────────────────
+
+    async def _text_candidates(self, request: TextRequest) -> StoredCandidates:
+        return await self._call(lambda: store_rows.text_candidates(self._live(request), request))
+
+    async def _nearest(self, request: VectorRequest) -> list[StoredHit]:
+        def find() -> list[StoredHit]:
+            info = writing.namespace_info(self._collection, request.namespace)
+            if info is None or info.space is None:
+                return []
+            request.space.check(info.space, request.namespace)
+            shelf = self._shelves.get(self._collection, info.key, info.head)
+            return store_rows.nearest(matrix(shelf, request.space, info.vectors_since), request)
+
+        return await self._call(find)
+
+    async def _space_of(self, namespace: Namespace, prefix: bool) -> VectorSpace | None:
+        def find() -> VectorSpace | None:
+            infos = self._namespaces_of(namespace, prefix)
+            return next((info.space for info in infos if info.space is not None), None)
+
+        return await self._call(find)
+
+    async def _change_space(self, namespace: Namespace, space: VectorSpace) -> int:
+        return await self._call(lambda: writing.change_space(self._collection, namespace, space), write=True)
+
+    async def _without_vectors(self, request: ScanRequest) -> list[StoredItem]:
+        def find() -> list[StoredItem]:
+            info = writing.namespace_info(self._collection, request.namespace)
+            since = 0 if info is None else info.vectors_since
+            bare = (row for row in self._live(request) if row.vector is None or row.item.version <= since)
+            return store_rows.scan(bare, request)
+
+        return await self._call(find)
+
+    # ── what is there ─────────────────────────────────────────────────────────────────────────────
+
+    def _live(self, request: ScanRequest | TextRequest) -> Iterator[Row]:
+        for info in self._namespaces_of(request.namespace, request.prefix):
+            shelf = self._shelves.get(self._collection, info.key, info.head)
+            yield from (row for row in shelf.entries.values() if row.lives(request.now_us))
+
+    def _namespaces_of(self, wanted: Namespace | None, prefix: bool) -> list[NamespaceInfo]:
+        """What is recorded of a namespace, and with ``prefix`` of those below it; of all, if it is ``None``."""
+        if wanted is not None and not prefix:
+            info = writing.namespace_info(self._collection, wanted)
+            return [] if info is None else [info]
+        counter = rows.parse_counter(self._collection.get([COUNTER]).get(COUNTER))
+        shelf = self._directory.get(self._collection, NAMESPACES, counter)
+        start = "" if wanted is None else rows.namespace_key(wanted)
+        found = [info for info in shelf.entries.values() if info.key.startswith(start)]
+        return sorted(found, key=lambda info: info.key)
+
+    async def _close(self) -> None:
+        await self._call(self._collection.close, write=True)
+        self._shelves.clear()
+        self._directory.clear()
+        self._workers.stop()
