@@ -45,7 +45,7 @@ class SqlCheckpointer(BaseCheckpointer):
         self._owns_engine = owns_engine
         self._tables = tables
         self._heads = Heads()
-        self._saver = saving.Saver(tables, self._heads)
+        self._saver = saving.Saver(tables, self._heads, queue=text_index)
         self._index_text = text_index
         self._unindexed = [0]  # shared with the scoped views
 
@@ -94,10 +94,7 @@ class SqlCheckpointer(BaseCheckpointer):
 
     async def _history(self, thread_id: str, limit: int, before: int | None) -> list[CheckpointInfo]:
         def plan() -> Plan[list[CheckpointInfo]]:
-            thread = yield from reading.find_thread(self._tables, self._key(thread_id), now)
-            if thread is None:
-                return []
-            rows = yield from reading.newest(self._tables, thread, limit, before)
+            rows = yield from reading.newest(self._tables, self._key(thread_id), limit, before, now)
             return [row.info(thread_id) for row in rows]
 
         now = self._clock.now_us()
@@ -108,7 +105,7 @@ class SqlCheckpointer(BaseCheckpointer):
         encoded = None if checkpoint_id is None else encode_id(checkpoint_id)
 
         def plan() -> Plan[bool]:
-            thread = yield from reading.find_thread(self._tables, key, now)
+            thread = yield from reading.find_thread(self._tables, key, now, lock=True)
             if thread is None:
                 return False
             if encoded is None:  # without a look at its checkpoints: a damaged thread can be deleted

@@ -4,18 +4,19 @@ Nothing counts references. What may go is asked for: a life's checkpoints are ne
 up to the highest sequence that a fork reads; its entries, while one of its remaining checkpoints has them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.lineage import ThreadRow, visible
-from holdfast.memory.backends.sql.plan import Plan, change, execute, fetch, fetch_one, many
+from holdfast.memory.backends.sql.plan import Plan, Statement, change, execute, fetch, fetch_one, many, rows
 from holdfast.memory.backends.sql.text_index import remove_entries
 from holdfast.memory.log import load_lists
 
 
 def delete_thread(t: Tables, thread: ThreadRow) -> Plan[None]:
-    """Remove the thread and all that only it had."""
+    """Remove the thread, which is locked, and all that only it had."""
     life = thread.life
+    yield from _lock_family(t, thread)
     yield from execute(
         change(
             f"DELETE FROM {t.threads} WHERE scope = ? AND ns = ? AND thread_id = ?",
@@ -74,9 +75,41 @@ def hide(t: Tables, thread: ThreadRow, sequences: Iterable[int]) -> Plan[None]:
 
 
 def read_by_forks(t: Tables, life: bytes) -> Plan[int]:
-    """The highest sequence of this life that a fork reads; 0 if there is none."""
-    ((highest,),) = yield from fetch(f"SELECT MAX(upto) FROM {t.forks} WHERE base = ?", life)
+    """The highest sequence of this life that a fork reads; 0 if there is none.
+
+    Until this transaction ends, none of these forks goes: or two that go at once would each leave all to the other.
+    """
+    *_, ((highest,),) = yield [
+        *_lock_forks(t, [life]),
+        rows(f"SELECT MAX(upto) FROM {t.forks} WHERE base = ?", life),
+    ]
     return 0 if highest is None else int(highest)
+
+
+def _lock_family(t: Tables, thread: ThreadRow) -> Plan[None]:
+    """The threads that this one inherits from, whose unread rows go with it, and all forks of theirs and of its own.
+
+    The threads first, from this one up to its ancestors: no two transactions wait for each other.
+    """
+    if not t.dialect.lock:
+        return
+    bases = [span.life for span in thread.inherited]
+    marks = ", ".join("?" * len(bases))
+    ancestors = rows(
+        f"SELECT life FROM {t.threads} WHERE (scope, ns, thread_id) IN"
+        f" (SELECT scope, ns, thread_id FROM {t.lives} WHERE life IN ({marks}))"
+        f" ORDER BY scope, ns, thread_id{t.dialect.lock}",
+        *bases,
+    )
+    yield [*([ancestors] if bases else ()), *_lock_forks(t, [*bases, thread.life])]
+
+
+def _lock_forks(t: Tables, bases: Sequence[bytes]) -> list[Statement]:
+    if not t.dialect.lock:
+        return []
+    marks = ", ".join("?" * len(bases))
+    query = f"SELECT life FROM {t.forks} WHERE base IN ({marks}) ORDER BY base, life{t.dialect.lock}"
+    return [rows(query, *bases)]
 
 
 def collect_entries(t: Tables, life: bytes) -> Plan[None]:
@@ -124,9 +157,21 @@ def _remove_hidden(t: Tables, life: bytes) -> Plan[None]:
 
 def delete_scope(t: Tables, scope: str, ns: str) -> Plan[int]:
     """Remove every thread of a scope. Sharing never crosses scopes, so nothing has to be kept."""
-    lives = yield from fetch(f"SELECT life FROM {t.threads} WHERE scope = ? AND ns = ?", scope, ns)
-    bases = yield from fetch(f"SELECT DISTINCT base FROM {t.forks} WHERE scope = ? AND ns = ?", scope, ns)
-    keys = [(life,) for (life,) in {*lives, *bases}]
+    mine = "scope = ? AND ns = ?"
+    # Threads that are made while this goes on are not of this life of the scope: only what was there then is removed.
+    while True:
+        threads, forks = yield [
+            rows(
+                f"SELECT thread_id, life FROM {t.threads} WHERE {mine} ORDER BY thread_id{t.dialect.lock}",
+                scope,
+                ns,
+            ),
+            rows(f"SELECT base, life FROM {t.forks} WHERE {mine}", scope, ns),
+        ]
+        lives = {life for _, life in threads}
+        if lives.issuperset(life for _, life in forks):
+            break  # else a fork was finished while its source was waited for
+    keys = [(life,) for life in {*lives, *(base for base, _ in forks)}]
     for key in keys:
         yield from remove_entries(t, "life = ?", key)
     yield from execute(
@@ -134,7 +179,10 @@ def delete_scope(t: Tables, scope: str, ns: str) -> Plan[int]:
             many(f"DELETE FROM {table} WHERE life = ?", keys)
             for table in (t.checkpoints, t.writes, t.hidden, t.lives)
         ),
-        change(f"DELETE FROM {t.forks} WHERE scope = ? AND ns = ?", scope, ns),
-        change(f"DELETE FROM {t.threads} WHERE scope = ? AND ns = ?", scope, ns),
+        many(f"DELETE FROM {t.forks} WHERE base = ? AND life = ?", forks),
+        many(
+            f"DELETE FROM {t.threads} WHERE scope = ? AND ns = ? AND thread_id = ?",
+            [(scope, ns, thread_id) for thread_id, _ in threads],
+        ),
     )
-    return len(lives)
+    return len(threads)

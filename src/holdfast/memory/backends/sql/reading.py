@@ -11,7 +11,7 @@ from holdfast.core.ids import told_sequence
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.heads import ThreadKey
 from holdfast.memory.backends.sql.lineage import THREAD_COLUMNS, ThreadRow, thread_row, visible
-from holdfast.memory.backends.sql.plan import Plan, Row, fetch, fetch_one, rows
+from holdfast.memory.backends.sql.plan import Plan, Row, Statement, fetch, fetch_one, last, rows
 from holdfast.memory.encoding import decode_id
 from holdfast.memory.log import Path, load_lists, path_spans, read_entries, seal
 from holdfast.memory.records import CheckpointInfo, PendingWrite
@@ -76,10 +76,17 @@ def checkpoint_row(row: Row) -> CheckpointRow:
         raise Corrupt(f"{place}: its id is not text", place=place) from error
 
 
-def find_thread(t: Tables, key: ThreadKey, now: int | None = None) -> Plan[ThreadRow | None]:
-    """The thread's row; with ``now`` only if it hasn't expired by then."""
+def find_thread(
+    t: Tables, key: ThreadKey, now: int | None = None, *, lock: bool = False
+) -> Plan[ThreadRow | None]:
+    """The thread's row; with ``now`` only if it hasn't expired by then.
+
+    ``lock``: nobody else changes the thread, or forks it, until this transaction ends. Every plan that writes to a
+    thread begins with it, or with a guarded change of the row.
+    """
+    suffix = t.dialect.lock if lock else ""
     row = yield from fetch_one(
-        f"SELECT {THREAD_COLUMNS} FROM {t.threads} WHERE scope = ? AND ns = ? AND thread_id = ?", *key
+        f"SELECT {THREAD_COLUMNS} FROM {t.threads} WHERE scope = ? AND ns = ? AND thread_id = ?{suffix}", *key
     )
     if row is None:
         return None
@@ -112,10 +119,10 @@ def find_checkpoint(t: Tables, thread: ThreadRow, encoded_id: str) -> Plan[Check
 
 
 def find(
-    t: Tables, key: ThreadKey, encoded_id: str | None, now: int
+    t: Tables, key: ThreadKey, encoded_id: str | None, now: int, *, lock: bool = False
 ) -> Plan[tuple[ThreadRow, CheckpointRow] | None]:
     """The head, or that checkpoint, with its thread."""
-    thread = yield from find_thread(t, key, now)
+    thread = yield from find_thread(t, key, now, lock=lock)
     if thread is None:
         return None
     if encoded_id is None:
@@ -124,15 +131,39 @@ def find(
     return None if found is None else (thread, found)
 
 
-def newest(t: Tables, thread: ThreadRow, limit: int, before: int | None) -> Plan[list[CheckpointRow]]:
+def newest_query(t: Tables, thread: ThreadRow, before: int | None, limit: int) -> Statement:
     """Checkpoints that the thread shows, newest first, without their states."""
     condition, params = visible(t, thread)
     if before is not None:
         condition, params = f"{condition} AND c.seq < ?", [*params, before]
-    found = yield from fetch(
+    return rows(
         f"SELECT {INFO_COLUMNS} FROM {t.checkpoints} c WHERE {condition} ORDER BY c.seq DESC LIMIT ?",
         *(*params, limit),
     )
+
+
+def newest(t: Tables, key: ThreadKey, limit: int, before: int | None, now: int) -> Plan[list[CheckpointRow]]:
+    """Checkpoints that the thread shows, newest first, without their states.
+
+    Its row and its own checkpoints are asked for together: only a fork that shows inherited ones is asked again.
+    """
+    mine = f"FROM {t.threads} t WHERE t.scope = ? AND t.ns = ? AND t.thread_id = ?"
+    until = "" if before is None else " AND c.seq < ?"
+    own = rows(
+        f"SELECT {INFO_COLUMNS} FROM {t.checkpoints} c WHERE c.life = (SELECT t.life {mine}){until}"
+        f" AND NOT EXISTS (SELECT 1 FROM {t.hidden} h WHERE h.life = c.life AND h.seq = c.seq)"
+        " ORDER BY c.seq DESC LIMIT ?",
+        *(*key, *(() if before is None else (before,)), limit),
+    )
+    thread_rows, found = yield last([rows(f"SELECT {THREAD_COLUMNS} {mine}", *key), own])
+    thread = thread_row(key, thread_rows[0]) if thread_rows else None
+    if thread is None or thread.expired(now):
+        return []
+    if len(found) < limit and thread.inherited:
+        again = yield from find_thread(t, key, now)
+        if again is None:
+            return []
+        (found,) = yield [newest_query(t, again, before, limit)]
     return [checkpoint_row(row) for row in found]
 
 
