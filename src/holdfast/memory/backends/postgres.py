@@ -3,6 +3,7 @@
 from typing import Any
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.memory.backends.documents import DocumentBackend
 from holdfast.memory.backends.postgres_engine import DATABASE, POSTGRES, postgres_engine
 from holdfast.memory.backends.postgres_words import Lexemes
 from holdfast.memory.backends.sql.binding import BoundEngine
@@ -75,6 +76,23 @@ class PostgreSQLCheckpointer(SqlCheckpointer):
             text_index=text_index,
             owns_engine=owns_engine or engine is None,
         )
+
+
+class PostgreSQLBackend(DocumentBackend):
+    """Documents in a PostgreSQL database: one current dict a thread. Options as those of
+    :class:`PostgreSQLCheckpointer`, which is its ``checkpointer``."""
+
+    def __init__(
+        self,
+        host: str = "localhost",
+        port: int = 5432,
+        database: str = DATABASE,
+        user: str = "postgres",
+        password: Any = "",
+        dsn: str | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(postgresql_checkpointer(host, port, database, user, password, dsn, **options))
 
 
 class PostgreSQLSyncCheckpointer(SyncCheckpointer):

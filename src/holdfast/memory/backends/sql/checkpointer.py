@@ -12,6 +12,7 @@ from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.state import LOGGED_FIELDS, decode_state
 from holdfast.memory.backends.sql import branching, deleting, dumping, finding, reading, saving, text_index
 from holdfast.memory.backends.sql.dialect import Tables
+from holdfast.memory.backends.sql.foresight import foreseen
 from holdfast.memory.backends.sql.heads import Heads, KnownHead, ThreadKey
 from holdfast.memory.backends.sql.keys import STATE_NS, decode_scope, encode_scope, scope_prefix
 from holdfast.memory.backends.sql.plan import Engine, Plan, fetch
@@ -84,12 +85,16 @@ class SqlCheckpointer(BaseCheckpointer):
                 self._heads.remember(key, _known(thread.life, thread.next_seq, row, stored, state))
             return Checkpoint(state, row.info(thread_id))
 
-        return await self._engine.read(plan)
+        return await self._engine.read(partial(foreseen, self._tables, key, encoded, plan))
 
     async def _info(self, thread_id: str, checkpoint_id: str | None) -> CheckpointInfo | None:
         key, now = self._key(thread_id), self._clock.now_us()
         encoded = None if checkpoint_id is None else encode_id(checkpoint_id)
-        found = await self._engine.read(lambda: reading.find(self._tables, key, encoded, now))
+        found = await self._engine.read(
+            lambda: foreseen(
+                self._tables, key, encoded, lambda: reading.find(self._tables, key, encoded, now), lists=False
+            )
+        )
         return None if found is None else found[1].info(thread_id)
 
     async def _history(self, thread_id: str, limit: int, before: int | None) -> list[CheckpointInfo]:

@@ -36,7 +36,11 @@ class Dialect:
     numbering: str = ""
     holding: str = ""
     settling: str = ""
-    queued: bool = False  # what is to be indexed is listed in a table: row numbers may be committed out of order
+    # What the column `c.lists` leads through, as rows: life, log, first_pos, end_pos; with it, one batch reads a state.
+    spans: str = ""
+    queued: bool = (
+        False  # what is to be indexed is listed in a table: row numbers may be committed out of order
+    )
 
     def where(self, condition: str) -> str:
         """Leave other rows out of an index, where the database can; the index is right either way."""

@@ -136,6 +136,7 @@ def new_thread(
     created: int | None = None,
     pending: int = 0,
     lineage: str = "[]",
+    mark: int = 0,
 ) -> Statement:
     """The row of a thread that is new, and the one that was saved last."""
     scope, ns, _ = key
@@ -145,4 +146,4 @@ def new_thread(
         values: tuple[Any, ...] = (*before, *after, scope_number(t.threads, scope, ns))
     else:
         values = (*before, now, *after, scope, ns)
-    return Statement("change", sql or thread_sql(t), values)
+    return Statement("change", sql or thread_sql(t), values, mark)

@@ -11,7 +11,7 @@ from holdfast.core.ids import told_sequence
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.heads import ThreadKey
 from holdfast.memory.backends.sql.lineage import THREAD_COLUMNS, ThreadRow, thread_row, visible
-from holdfast.memory.backends.sql.plan import Plan, Row, Statement, fetch, fetch_one, last, rows
+from holdfast.memory.backends.sql.plan import Batch, Plan, Row, Statement, fetch, last, rows
 from holdfast.memory.encoding import decode_id
 from holdfast.memory.log import Path, load_lists, path_spans, read_entries, seal
 from holdfast.memory.records import CheckpointInfo, PendingWrite
@@ -76,6 +76,42 @@ def checkpoint_row(row: Row) -> CheckpointRow:
         raise Corrupt(f"{place}: its id is not text", place=place) from error
 
 
+def thread_query(t: Tables, key: ThreadKey, *, lock: bool = False) -> Statement:
+    suffix = t.dialect.lock if lock else ""
+    return rows(
+        f"SELECT {THREAD_COLUMNS} FROM {t.threads} WHERE scope = ? AND ns = ? AND thread_id = ?{suffix}", *key
+    )
+
+
+def checkpoint_query(t: Tables, life: bytes, seq: int) -> Statement:
+    return rows(
+        f"SELECT {CHECKPOINT_COLUMNS} FROM {t.checkpoints} c WHERE c.life = ? AND c.seq = ?", life, seq
+    )
+
+
+def by_id_queries(t: Tables, thread: ThreadRow, encoded_id: str) -> Batch:
+    """The checkpoint that the thread shows under that id: one that tells its sequence, or one that has a name."""
+    condition, params = visible(t, thread)
+    query = f"SELECT {CHECKPOINT_COLUMNS} FROM {t.checkpoints} c WHERE {condition} AND c.checkpoint_id = ?"
+    return [
+        rows(f"{query} AND c.seq = ?", *params, encoded_id, told_sequence(encoded_id) or 0),
+        rows(f"{query} AND c.named IS NOT NULL", *params, encoded_id),
+    ]
+
+
+def entries_sql(t: Tables) -> str:
+    """Entries of a log from one position up to another."""
+    return (
+        f"SELECT pos, size, seal, body FROM {t.entries}"
+        " WHERE life = ? AND log = ? AND pos >= ? AND pos < ? ORDER BY pos"
+    )
+
+
+def log_end_sql(t: Tables) -> str:
+    """Where a log ends."""
+    return f"SELECT pos + size FROM {t.entries} WHERE life = ? AND log = ? ORDER BY pos DESC LIMIT 1"
+
+
 def find_thread(
     t: Tables, key: ThreadKey, now: int | None = None, *, lock: bool = False
 ) -> Plan[ThreadRow | None]:
@@ -84,36 +120,26 @@ def find_thread(
     ``lock``: nobody else changes the thread, or forks it, until this transaction ends. Every plan that writes to a
     thread begins with it, or with a guarded change of the row.
     """
-    suffix = t.dialect.lock if lock else ""
-    row = yield from fetch_one(
-        f"SELECT {THREAD_COLUMNS} FROM {t.threads} WHERE scope = ? AND ns = ? AND thread_id = ?{suffix}", *key
-    )
-    if row is None:
+    (found,) = yield [thread_query(t, key, lock=lock)]
+    if not found:
         return None
-    thread = thread_row(key, row)
+    thread = thread_row(key, found[0])
     return None if now is not None and thread.expired(now) else thread
 
 
 def row_at(t: Tables, thread: ThreadRow, seq: int) -> Plan[CheckpointRow]:
     """The checkpoint with that sequence, which must be there."""
     life = thread.owner(seq)
-    row = yield from fetch_one(
-        f"SELECT {CHECKPOINT_COLUMNS} FROM {t.checkpoints} c WHERE c.life = ? AND c.seq = ?", life, seq
-    )
-    if row is None:
+    (found,) = yield [checkpoint_query(t, life, seq)]
+    if not found:
         place = f"thread {decode_id(thread.thread_id)!r}, life {life.hex()}, seq {seq}"
         raise Corrupt(f"{place}: the checkpoint's row is missing", place=place)
-    return checkpoint_row(row)
+    return checkpoint_row(found[0])
 
 
 def find_checkpoint(t: Tables, thread: ThreadRow, encoded_id: str) -> Plan[CheckpointRow | None]:
     """The checkpoint with that id, if the thread shows it."""
-    condition, params = visible(t, thread)
-    query = f"SELECT {CHECKPOINT_COLUMNS} FROM {t.checkpoints} c WHERE {condition} AND c.checkpoint_id = ?"
-    by_sequence, by_name = yield [
-        rows(f"{query} AND c.seq = ?", *params, encoded_id, told_sequence(encoded_id) or 0),
-        rows(f"{query} AND c.named IS NOT NULL", *params, encoded_id),
-    ]
+    by_sequence, by_name = yield by_id_queries(t, thread, encoded_id)
     found = by_sequence or by_name
     return checkpoint_row(found[0]) if found else None
 
@@ -171,14 +197,8 @@ def read_lists(t: Tables, checkpoint: CheckpointRow) -> Plan[tuple[dict[str, Pat
     """The paths of the checkpoint's lists, and their encoded elements, checked against their seals."""
     paths = load_lists(checkpoint.intact().lists, checkpoint.life, checkpoint.place)
     wanted = [(name, span) for name, path in paths.items() for span in path_spans(path)]
-    statements = [
-        rows(
-            f"SELECT pos, size, seal, body FROM {t.entries}"
-            " WHERE life = ? AND log = ? AND pos >= ? AND pos < ? ORDER BY pos",
-            *(life, log, start, end),
-        )
-        for _, (life, log, start, end) in wanted
-    ]
+    sql = entries_sql(t)
+    statements = [rows(sql, *span) for _, span in wanted]
     results = (yield statements) if statements else []
     lists: dict[str, list[str]] = {name: [] for name in paths}
     for (name, (_, _, start, end)), found in zip(wanted, results, strict=True):

@@ -5,6 +5,7 @@ that follows. A writer that knows the head (it saved or loaded it) need not read
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from holdfast.core.errors import Conflict
@@ -12,14 +13,16 @@ from holdfast.core.ids import MAX_TOLD_SEQUENCE, new_id_with, new_key
 from holdfast.core.unset import UNSET, UnsetType
 from holdfast.memory.backends.sql.deleting import delete_thread
 from holdfast.memory.backends.sql.dialect import Tables
+from holdfast.memory.backends.sql.foresight import foresee_save
 from holdfast.memory.backends.sql.heads import Heads, KnownHead, ThreadKey
 from holdfast.memory.backends.sql.keys import named, scope_number, scope_prefix
 from holdfast.memory.backends.sql.lineage import ThreadRow, new_thread, next_number, thread_sql
-from holdfast.memory.backends.sql.plan import LAST_GUARD, Plan, Statement, execute, fetch_one, many
+from holdfast.memory.backends.sql.plan import LAST, LAST_GUARD, Plan, Statement, many, rows
 from holdfast.memory.backends.sql.reading import (
     CheckpointRow,
     find_checkpoint,
     find_thread,
+    log_end_sql,
     read_lists,
     row_at,
 )
@@ -121,7 +124,10 @@ class Saver:
                     moved = (yield [self._stay(known, new), *rest])[0]
                 if moved or (yield [self._move(known, new, 0), *rest])[0]:
                     return _saved(head, entries)
-        return (yield from self._save_on_stored(new))
+        wanted = None if new.checkpoint_id is None else encode_id(new.checkpoint_id)
+        unknown = self._heads.get(new.key) is None
+        stored = partial(self._save_on_stored, new)
+        return (yield from foresee_save(self._tables, new.key, wanted, stored, lists=unknown))
 
     def _save_on_stored(self, new: NewCheckpoint) -> Plan[Saved]:
         t = self._tables
@@ -169,11 +175,11 @@ class Saver:
         life = new_key(scope_prefix(new.key[0]))
         before = KnownHead(life, 0, 1, None, {})
         head, entries, _ = _next_head(before, new)
-        yield from execute(
-            new_thread(self._tables, new.key, life, 1, new.now, new.expires, sql=self._thread_sql),
+        yield [
+            new_thread(self._tables, new.key, life, 1, new.now, new.expires, sql=self._thread_sql, mark=LAST),
             *self._insert(head, before, entries, new),
             Statement("change", self._life_sql, (life, *new.key)),
-        )
+        ]
         return _saved(head, entries)
 
     # ── statements ────────────────────────────────────────────────────────────────────────────────
@@ -262,11 +268,8 @@ class Saver:
         if not path or path[-1].life != life:
             return False
         tail = path[-1]
-        last = yield from fetch_one(
-            f"SELECT pos + size FROM {self._tables.entries} WHERE life = ? AND log = ? ORDER BY pos DESC LIMIT 1",
-            *(life, tail.log),
-        )
-        return last is not None and last[0] == tail.end
+        (found,) = yield [rows(log_end_sql(self._tables), life, tail.log)]
+        return bool(found) and found[0][0] == tail.end
 
 
 def _shared(stored: Sequence[str], ours: tuple[Any, ...], encode: Callable[[Any], str]) -> tuple[Any, ...]:
