@@ -33,7 +33,7 @@ def test_a_memory_is_kept_in_the_database_with_the_threads_of_its_users(postgres
             assert [
                 fact.object for fact in await memory.recall_facts("Where does Alice live?", user_id="alice")
             ]
-            receipt = await memory.forget(user_id="alice")
+            receipt = await memory.forget(user_id="alice", threads=True)
             assert receipt.complete
             assert await memory.working(user_id="alice") == {}
             assert memory.checkpointer is not None

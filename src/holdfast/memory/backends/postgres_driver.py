@@ -128,6 +128,7 @@ def _alive(connection: AnyConnection) -> None:
     waiting = select.poll()
     waiting.register(connection.pgconn.socket, select.POLLIN)
     if waiting.poll(0):
+        connection.pgconn.finish()  # else the pool takes it for a good one, and offers it again
         raise OperationalError("the server has closed the connection")
 
 
