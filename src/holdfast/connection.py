@@ -12,7 +12,16 @@ if TYPE_CHECKING:
 
 _CHECKPOINTER_OPTIONS = ("ttl_seconds", "text_index")
 _STORE_OPTIONS = ("dimension", "distance_metric", "embedder")
-_ENGINE_OPTIONS = ("durability", "busy_seconds", "auto_create_table")
+_FILE_OPTIONS = ("durability", "busy_seconds", "auto_create_table")
+_SERVER_OPTIONS = (
+    "password",
+    "schema",
+    "min_pool_size",
+    "max_pool_size",
+    "pool_timeout",
+    "auto_create_table",
+)
+_POSTGRES = ("postgres", "postgresql")
 
 
 class Connection:
@@ -40,23 +49,27 @@ def connect(url: str, **options: Any) -> Connection:
     """Open a database by its URL. Nothing is read or written before the first call.
 
     ``sqlite:notes.db``, ``sqlite:/var/notes.db``, ``sqlite:///var/notes.db``, ``sqlite::memory:``, a plain path that
-    ends in ``.db``, and ``memory:``. Options: those of the checkpointer (``ttl_seconds``, ``text_index``), of the store
-    (``dimension``, ``distance_metric``, ``embedder``) and of the file (``durability``, ``busy_seconds``,
-    ``auto_create_table``), and ``clock``.
+    ends in ``.db``, ``postgresql://user@host/database`` (or ``postgres://``), and ``memory:``. Options: those of the
+    checkpointer (``ttl_seconds``, ``text_index``), of the store (``dimension``, ``distance_metric``, ``embedder``), of
+    a file (``durability``, ``busy_seconds``) or a server (``password``, ``schema``, ``min_pool_size``,
+    ``max_pool_size``, ``pool_timeout``), ``auto_create_table``, and ``clock``.
     """
     if not isinstance(url, str):
         raise InvalidInput(f"url must be a string such as 'sqlite:holdfast.db', got {type(url).__name__}")
-    known = {*_CHECKPOINTER_OPTIONS, *_STORE_OPTIONS, *_ENGINE_OPTIONS, "clock"}
+    scheme, _, _ = url.partition(":")
+    of_database = _SERVER_OPTIONS if scheme in _POSTGRES else _FILE_OPTIONS
+    known = {*_CHECKPOINTER_OPTIONS, *_STORE_OPTIONS, *of_database, "clock"}
     if unknown := sorted(set(options) - known):
         raise InvalidInput(f"unknown option {unknown[0]!r}{_nearest(unknown[0], known)}")
-    scheme, _, _ = url.partition(":")
     if url in ("memory:", "inmemory"):
         return _in_memory(options)
     if scheme == "sqlite" or url.endswith(".db"):
         return _sqlite(sqlite_path(url), options)
+    if scheme in _POSTGRES:
+        return _postgres(url, options)
     raise InvalidInput(
         f"can't tell the database from {_without_secrets(url)!r}:"
-        " use 'sqlite:PATH', a path ending in '.db', or 'memory:'"
+        " use 'sqlite:PATH', a path ending in '.db', 'postgresql://HOST/DATABASE', or 'memory:'"
     )
 
 
@@ -75,12 +88,27 @@ def _sqlite(path: str, options: dict[str, Any]) -> Connection:
     from holdfast.memory.backends.sqlite_engine import ThreadedSqliteEngine
     from holdfast.memory.backends.sqlite_store import SQLiteStore
 
-    engine = ThreadedSqliteEngine(path, **_some(options, _ENGINE_OPTIONS))
+    engine = ThreadedSqliteEngine(path, **_some(options, _FILE_OPTIONS))
     return Connection(
         SQLiteCheckpointer(
             engine=engine, owns_engine=True, **_some(options, (*_CHECKPOINTER_OPTIONS, "clock"))
         ),
         SQLiteStore(engine=engine, **_some(options, (*_STORE_OPTIONS, "clock"))),
+    )
+
+
+def _postgres(url: str, options: dict[str, Any]) -> Connection:
+    from holdfast.memory.backends.postgres import PostgreSQLCheckpointer
+    from holdfast.memory.backends.postgres_engine import postgres_engine
+    from holdfast.memory.backends.postgres_store import PostgresStore
+
+    engine = postgres_engine(url, **_some(options, _SERVER_OPTIONS))
+    place = _some(options, ("schema", "clock"))
+    return Connection(
+        PostgreSQLCheckpointer(
+            engine=engine, owns_engine=True, **place, **_some(options, _CHECKPOINTER_OPTIONS)
+        ),
+        PostgresStore(engine=engine, **place, **_some(options, _STORE_OPTIONS)),
     )
 
 

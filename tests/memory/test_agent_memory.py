@@ -15,10 +15,11 @@ from holdfast.memory import AgentMemory, Episode, Fact
 from holdfast.memory.backends import MemoryCheckpointer
 from holdfast.memory.embedder import HashEmbedder
 from holdfast.memory.embedder.base import store_options
-from holdfast.memory.store import InMemoryStore
-from holdfast.memory.store_backends import SQLiteStore
+from holdfast.memory.store import BaseStore, InMemoryStore
+from holdfast.memory.store_backends import PostgresStore, SQLiteStore
 
-KINDS = ("memory", "sqlite")
+KINDS = ("memory", "sqlite", "postgres")
+SHARED = ("sqlite", "postgres")
 HOSTILE = (
     "alice",
     "ALICE",
@@ -34,10 +35,22 @@ HOSTILE = (
 )
 
 
+@pytest.fixture(autouse=True)
+def _server(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """Tests on PostgreSQL have a database of their own; its address is in their folder."""
+    if "postgres" in request.node.name:
+        (tmp_path / "postgres").write_text(request.getfixturevalue("postgres").url, encoding="utf-8")
+
+
+def store_of(kind: str, folder: Path) -> BaseStore:
+    if kind == "postgres":
+        return PostgresStore((folder / "postgres").read_text(encoding="utf-8"))
+    return InMemoryStore() if kind == "memory" else SQLiteStore(folder / "memory.db")
+
+
 @asynccontextmanager
 async def opened(kind: str, folder: Path, **options: Any) -> AsyncIterator[AgentMemory]:
-    store = InMemoryStore() if kind == "memory" else SQLiteStore(folder / "memory.db")
-    async with AgentMemory(store, **options) as memory:
+    async with AgentMemory(store_of(kind, folder), **options) as memory:
         yield memory
 
 
@@ -103,9 +116,10 @@ def test_a_session_is_read_in_its_order_the_last_ones_of_it(kind: str, tmp_path:
     asyncio.run(scenario())
 
 
-def test_writers_at_the_same_moment_get_different_places_in_a_session(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", SHARED)
+def test_writers_at_the_same_moment_get_different_places_in_a_session(kind: str, tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with opened("sqlite", tmp_path) as memory:
+        async with opened(kind, tmp_path) as memory:
             await asyncio.gather(*(memory.remember(Episode(text=f"t{n}", session_id="s")) for n in range(12)))
             ordinals = [episode.ordinal for episode in await memory.session_messages("s")]
             assert ordinals == list(range(12))
@@ -130,9 +144,10 @@ def test_blocks_are_written_appended_to_and_removed(kind: str, tmp_path: Path) -
     asyncio.run(scenario())
 
 
-def test_lines_appended_by_many_writers_are_all_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", SHARED)
+def test_lines_appended_by_many_writers_are_all_there(kind: str, tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with opened("sqlite", tmp_path) as one, opened("sqlite", tmp_path) as two:
+        async with opened(kind, tmp_path) as one, opened(kind, tmp_path) as two:
             writes = [memory.append_block("log", f"line {n}") for n in range(10) for memory in (one, two)]
             await asyncio.gather(*writes)
             lines = (await one.working())["log"].splitlines()

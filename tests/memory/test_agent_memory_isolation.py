@@ -2,6 +2,7 @@
 
 import asyncio
 import tempfile
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 
 from holdfast.memory import AgentMemory, Episode
 from holdfast.memory.store import BaseStore, InMemoryStore
-from holdfast.memory.store_backends import SQLiteStore
+from holdfast.memory.store_backends import PostgresStore, SQLiteStore
+from tests.servers.fixtures import Database
 
 _CHARACTERS = st.one_of(st.sampled_from("aA/:%_*.\n'\"\\ \x00u"), st.characters(codec="utf-8"))
 _IDS = st.text(_CHARACTERS, min_size=1, max_size=8).filter(lambda text: not text.isspace())
@@ -51,10 +53,23 @@ async def _check(store: BaseStore, owners: list[tuple[str, str | None]], session
         assert len(left) == (number != 0)
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite"])
-def test_no_read_path_reaches_another_tenant_whatever_the_names(kind: str) -> None:
+EXAMPLES = {"memory": 40, "sqlite": 15, "postgres": 8}
+_tables = count(1)
+
+
+@pytest.mark.parametrize("kind", EXAMPLES)
+def test_no_read_path_reaches_another_tenant_whatever_the_names(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    database: Database | None = request.getfixturevalue("postgres") if kind == "postgres" else None
+
+    def opened(folder: str) -> BaseStore:
+        if database is not None:
+            return PostgresStore(database.url, table_name=f"items{next(_tables)}")
+        return InMemoryStore() if kind == "memory" else SQLiteStore(Path(folder) / "m.db")
+
     @settings(
-        max_examples=40 if kind == "memory" else 15,  # each example opens a store of its own: slow
+        max_examples=EXAMPLES[kind],  # each example opens a store of its own: slow
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
@@ -62,8 +77,7 @@ def test_no_read_path_reaches_another_tenant_whatever_the_names(kind: str) -> No
     def check(owners: list[tuple[str, str | None]], session: str) -> None:
         async def scenario() -> None:
             with tempfile.TemporaryDirectory() as folder:
-                store = InMemoryStore() if kind == "memory" else SQLiteStore(Path(folder) / "m.db")
-                async with store:
+                async with opened(folder) as store:
                     await _check(store, owners, session)
 
         asyncio.run(scenario())

@@ -49,6 +49,10 @@ class TestChromaStoreInMemory(ItemCases, DeclaredCases):
         return lambda **options: ChromaStore(**named(options))
 
 
+def _reference(**options: Any) -> BaseStore:
+    return InMemoryStore(**options)
+
+
 # A step takes Chroma milliseconds, and looking for the smallest failing example minutes.
 @settings(max_examples=5, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(steps=store_steps(), metric=st.sampled_from(list(Metric)), cache=st.sampled_from([0, 4_000, 10**9]))
@@ -60,7 +64,7 @@ def test_chroma_does_what_the_reference_does(steps: list[StoreStep], metric: Met
 
         asyncio.run(
             compare_stores(
-                lambda **options: InMemoryStore(**options),
+                _reference,
                 open_one,
                 steps,
                 distance_metric=metric,

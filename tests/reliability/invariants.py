@@ -142,6 +142,8 @@ class _Rows:
                 yield f"thread {thread.name!r} inherits {lineage}, its bases say {edges}"
         for life in self.ghosts.keys() - read:
             yield f"ghost {life.hex()} is read by no thread"
+        for life in read - self.ghosts.keys() - self.bases.keys():
+            yield f"life {life.hex()} is read, and has neither a thread nor a ghost"
         for life in self.ghosts.keys() & self.bases.keys():
             yield f"life {life.hex()} is a ghost and has a thread"
 

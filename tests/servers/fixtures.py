@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.servers.postgres import PostgresServer, shared_server
+from tests.servers.proxy import Proxy
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,10 @@ class Database:
     @property
     def url(self) -> str:
         return self.server.url(self.name)
+
+    def through(self, proxy: Proxy) -> str:
+        """The address of the same database behind a proxy."""
+        return f"postgresql://postgres@127.0.0.1:{proxy.port}/{self.name}?sslmode=disable&gssencmode=disable"
 
     def sql(self, statement: str, *params: Any) -> list[tuple[Any, ...]]:
         """Run a statement past Holdfast."""
@@ -59,6 +64,13 @@ def new_database(postgres_server: PostgresServer) -> Iterator[Callable[[], Datab
     yield make
     for database in made:
         _run(postgres_server.url(), f"DROP DATABASE {database.name} WITH (FORCE)")
+
+
+@pytest.fixture
+def proxy(postgres_server: PostgresServer) -> Iterator[Proxy]:
+    """A proxy in front of the run's server."""
+    with Proxy(postgres_server.socket) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -90,6 +90,11 @@ class PostgresServer:
     def url(self, database: str = "postgres", *, user: str = "postgres") -> str:
         return f"postgresql://{user}@/{database}?host={quote(str(self.folder), safe='')}"
 
+    @property
+    def socket(self) -> Path:
+        """Where it listens."""
+        return self.folder / ".s.PGSQL.5432"
+
     def _ready(self) -> bool:
         with suppress(OSError):
             lines = (self._data / "postmaster.pid").read_text().splitlines()

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from holdfast.agent.conversation import ConversationManager
     from holdfast.agent.reflexion import Reflexion
     from holdfast.memory.agent_memory import AgentMemory
+    from holdfast.memory.backends.documents import DocumentBackend
     from holdfast.memory.checkpointer import BaseCheckpointer
     from holdfast.memory.manager import BaseMemoryManager
     from holdfast.models.base import Model
@@ -30,7 +31,7 @@ class AgentOptions(TypedDict, total=False):
     model: "Model | str | None"
     tools: "Sequence[Tool[..., Any] | Callable[..., Any]] | None"
     agent_id: str | None
-    checkpointer: "BaseCheckpointer | str | None"
+    checkpointer: "BaseCheckpointer | DocumentBackend | str | None"
     checkpoint_every_n_iterations: int
     reflexion: "bool | Reflexion | None"
     conversation_manager: "ConversationManager | None"

@@ -66,8 +66,11 @@ def open_checkpointer(
     given: object, beside_memory: "BaseCheckpointer | None"
 ) -> "tuple[BaseCheckpointer, Connection | None, bool]":
     """The checkpointer, the connection if it was opened here, and whether threads without a name are kept."""
+    from holdfast.memory.backends.documents import DocumentBackend
     from holdfast.memory.checkpointer import BaseCheckpointer
 
+    if isinstance(given, DocumentBackend):
+        return given.checkpointer, None, True
     if given is None and beside_memory is not None:
         return beside_memory, None, True
     if given is None:

@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING
 from holdfast.core.lazy import doors
 
 if TYPE_CHECKING:
+    from holdfast.memory.backends.documents import DocumentBackend
     from holdfast.memory.backends.memory import MemoryCheckpointer
+    from holdfast.memory.backends.postgres import (
+        PostgreSQLBackend,
+        PostgreSQLCheckpointer,
+        PostgreSQLCheckpointSaver,
+        PostgreSQLSyncCheckpointer,
+        PostgreSQLSyncCheckpointSaver,
+        postgresql_checkpointer,
+    )
     from holdfast.memory.backends.sqlite import (
         SQLiteCheckpointer,
         SQLiteSyncCheckpointer,
@@ -14,17 +23,31 @@ if TYPE_CHECKING:
     from holdfast.memory.backends.sqlite_saver import SQLiteCheckpointSaver, SQLiteSyncCheckpointSaver
 
 __all__ = [
+    "DocumentBackend",
     "MemoryCheckpointer",
+    "PostgreSQLBackend",
+    "PostgreSQLCheckpointSaver",
+    "PostgreSQLCheckpointer",
+    "PostgreSQLSyncCheckpointSaver",
+    "PostgreSQLSyncCheckpointer",
     "SQLiteCheckpointSaver",
     "SQLiteCheckpointer",
     "SQLiteSyncCheckpointSaver",
     "SQLiteSyncCheckpointer",
+    "postgresql_checkpointer",
     "sqlite_checkpointer",
 ]
 
 __getattr__, __dir__ = doors(
     __name__,
     {
+        "DocumentBackend": "holdfast.memory.backends.documents",
+        "PostgreSQLBackend": "holdfast.memory.backends.postgres",
+        "PostgreSQLCheckpointer": "holdfast.memory.backends.postgres",
+        "PostgreSQLCheckpointSaver": "holdfast.memory.backends.postgres",
+        "PostgreSQLSyncCheckpointer": "holdfast.memory.backends.postgres",
+        "PostgreSQLSyncCheckpointSaver": "holdfast.memory.backends.postgres",
+        "postgresql_checkpointer": "holdfast.memory.backends.postgres",
         "MemoryCheckpointer": "holdfast.memory.backends.memory",
         "SQLiteCheckpointer": "holdfast.memory.backends.sqlite",
         "SQLiteSyncCheckpointer": "holdfast.memory.backends.sqlite",

@@ -42,7 +42,8 @@ def connection_info(dsn: str | None, parts: Mapping[str, Any]) -> str:
     try:
         if dsn is None:
             return conninfo.make_conninfo("", **{name: value for name, value in parts.items() if value != ""})
-        return conninfo.make_conninfo(dsn)
+        password = {"password": parts["password"]} if parts["password"] else {}
+        return conninfo.make_conninfo(dsn, **password)
     except Error:
         raise InvalidInput(
             "dsn is not a connection string or URL that PostgreSQL understands, such as 'postgresql://host/database'"
@@ -127,6 +128,7 @@ def _alive(connection: AnyConnection) -> None:
     waiting = select.poll()
     waiting.register(connection.pgconn.socket, select.POLLIN)
     if waiting.poll(0):
+        connection.pgconn.finish()  # else the pool takes it for a good one, and offers it again
         raise OperationalError("the server has closed the connection")
 
 

@@ -8,6 +8,7 @@ from zlib import crc32
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.errors import HoldfastError, SchemaMismatch
+from holdfast.memory import blocking as twins
 from holdfast.memory import validate
 from holdfast.memory.backends import pgvector
 from holdfast.memory.backends.postgres_engine import DATABASE, POSTGRES, postgres_engine
@@ -17,7 +18,6 @@ from holdfast.memory.backends.sql.items_schema import ItemTables, items_schema
 from holdfast.memory.backends.sql.items_store import VECTOR_CACHE_BYTES, SqlStore
 from holdfast.memory.backends.sql.plan import Statement, change, rows
 from holdfast.memory.backends.sql.server_engine import ServerEngine
-from holdfast.memory.blocking import blocking
 from holdfast.memory.store_requests import StoredHit, VectorRequest
 from holdfast.memory.sync_store import SyncStore
 
@@ -126,7 +126,7 @@ class PostgresStore(SqlStore):
         clock: Clock = SYSTEM_CLOCK,
         engine: ServerEngine | None = None,
         owns_engine: bool = False,
-        _blocking: bool = False,
+        blocking: bool = False,
     ) -> None:
         tables = postgres_items(table_name, schema)
         used = engine or postgres_engine(
@@ -141,7 +141,7 @@ class PostgresStore(SqlStore):
             max_pool_size=max_pool_size,
             pool_timeout=pool_timeout,
             auto_create_table=auto_create_table,
-            blocking=_blocking,
+            blocking=blocking,
         )
         super().__init__(
             used.using(items_schema(tables)),
@@ -215,10 +215,10 @@ class _Index:
 
 
 class PostgresSyncStore(SyncStore):
-    """The blocking twin of :class:`PostgresStore`: the same arguments and plans, no event loop."""
+    """The blocking twin of :class:`PostgresStore`: the same plans and options, no event loop."""
 
     def __init__(self, dsn: str | None = None, **options: Any) -> None:
-        super().__init__(PostgresStore(dsn, **options, _blocking=True))
+        super().__init__(PostgresStore(dsn, blocking=True, **options))
 
-    vector_search_by = blocking(PostgresStore.vector_search_by)
-    index_vectors = blocking(PostgresStore.index_vectors)
+    vector_search_by = twins.blocking(PostgresStore.vector_search_by)
+    index_vectors = twins.blocking(PostgresStore.index_vectors)

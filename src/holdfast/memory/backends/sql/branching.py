@@ -13,8 +13,7 @@ from holdfast.memory.backends.sql.keys import SCOPE_BYTES
 from holdfast.memory.backends.sql.lineage import (
     THREAD_COLUMNS,
     ThreadRow,
-    dump_lineage,
-    next_number,
+    new_thread,
     thread_row,
     visible,
 )
@@ -30,7 +29,8 @@ def fork(
     t: Tables, source: ThreadKey, checkpoint_id: str | None, dest: ThreadKey, now: int, expires: int | None
 ) -> Plan[str | None]:
     """The new thread's head, or ``None`` if there is no such checkpoint."""
-    found = yield from find(t, source, None if checkpoint_id is None else encode_id(checkpoint_id), now)
+    encoded = None if checkpoint_id is None else encode_id(checkpoint_id)
+    found = yield from find(t, source, encoded, now, lock=True)
     if found is None:
         return None
     thread, checkpoint = found
@@ -44,16 +44,8 @@ def fork(
         )
         return checkpoint.checkpoint_id
     life = new_key(thread.life[:SCOPE_BYTES])
-    scope, ns, thread_id = dest
     yield from execute(
-        change(
-            f"INSERT INTO {t.threads} (scope, ns, thread_id, life, head_seq, next_seq, saved, created_at, updated_at,"
-            f" expires_at, pending, lineage, base, upto)"
-            f" SELECT ?, ?, ?, ?, ?, ?, {next_number(t)}, ?, ?, ?, 1, ?, ?, ?"
-            f" FROM {t.threads} WHERE scope = ? AND ns = ?",
-            *(scope, ns, thread_id, life, checkpoint.seq, checkpoint.seq + 1, now, now, now, expires),
-            *(dump_lineage(spans), spans[-1].life, spans[-1].last, scope, ns),
-        ),
+        new_thread(t, dest, life, checkpoint.seq, now, expires, pending=1, inherited=spans),
         change(
             f"INSERT INTO {t.hidden} (life, seq) SELECT ?, seq FROM {t.hidden} WHERE life = ? AND seq <= ?",
             *(life, thread.life, checkpoint.seq),
@@ -77,7 +69,7 @@ def restore(
 
 def make_room(t: Tables, dest: ThreadKey, now: int) -> Plan[None]:
     """:class:`Conflict` if the thread exists; one that has expired is removed."""
-    existing = yield from find_thread(t, dest)
+    existing = yield from find_thread(t, dest, lock=True)
     if existing is None:
         return
     if not existing.expired(now):
@@ -100,22 +92,39 @@ def prune(
     threads = [thread_row((scope, ns, thread_id), columns) for thread_id, *columns in found]
     gone: dict[str, list[tuple[int, str]]] = {}
     for thread in threads:
-        stale = request.stale_before is not None and thread.updated_at < request.stale_before
-        if stale or thread.expired(now):
-            gone[thread.thread_id] = [] if thread.expired(now) else (yield from _all_of(t, thread))
-            yield from delete_thread(t, thread)
+        if _stale(thread, request) or thread.expired(now):
+            locked = yield from _still(t, thread)
+            if locked is not None and (_stale(locked, request) or locked.expired(now)):
+                gone[thread.thread_id] = [] if locked.expired(now) else (yield from _all_of(t, locked))
+                yield from delete_thread(t, locked)
     for thread in threads:
         if thread.thread_id not in gone:
-            gone[thread.thread_id] = yield from _removable(t, thread, request)
-            yield from hide(t, thread, [seq for seq, _ in gone[thread.thread_id]])
+            found = yield from _removable(t, thread, request)
+            locked = (yield from _still(t, thread)) if found else None
+            if locked is not None:
+                if locked != thread:  # it was saved meanwhile
+                    found = yield from _removable(t, locked, request)
+                gone[thread.thread_id] = found
+                yield from hide(t, locked, [seq for seq, _ in found])
     removed = [
         ((scope, ns, thread.thread_id), decode_id(checkpoint_id))
         for thread in threads
-        for _, checkpoint_id in gone[thread.thread_id]
+        for _, checkpoint_id in gone.get(thread.thread_id, ())
     ]
     if request.dry_run:
         raise DryRun(removed)
     return removed
+
+
+def _stale(thread: ThreadRow, request: PruneRequest) -> bool:
+    return request.stale_before is not None and thread.updated_at < request.stale_before
+
+
+def _still(t: Tables, thread: ThreadRow) -> Plan[ThreadRow | None]:
+    """The thread as it is now, locked. Where one writes at a time, it is as it was."""
+    if not t.dialect.lock:
+        return thread
+    return (yield from find_thread(t, (thread.scope, thread.ns, thread.thread_id), lock=True))
 
 
 class DryRun(Exception):

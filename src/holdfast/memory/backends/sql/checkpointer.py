@@ -12,6 +12,7 @@ from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.state import LOGGED_FIELDS, decode_state
 from holdfast.memory.backends.sql import branching, deleting, dumping, finding, reading, saving, text_index
 from holdfast.memory.backends.sql.dialect import Tables
+from holdfast.memory.backends.sql.foresight import foreseen
 from holdfast.memory.backends.sql.forks import count_inherited
 from holdfast.memory.backends.sql.heads import Heads, KnownHead, ThreadKey
 from holdfast.memory.backends.sql.keys import STATE_NS, decode_scope, encode_scope, scope_prefix
@@ -47,7 +48,7 @@ class SqlCheckpointer(BaseCheckpointer):
         self._owns_engine = owns_engine
         self._tables = tables
         self._heads = Heads()
-        self._saver = saving.Saver(tables, self._heads)
+        self._saver = saving.Saver(tables, self._heads, queue=text_index)
         self._index_text = text_index
         self._unindexed = [0]  # shared with the scoped views
 
@@ -86,20 +87,21 @@ class SqlCheckpointer(BaseCheckpointer):
                 self._heads.remember(key, _known(thread.life, thread.next_seq, row, stored, state))
             return Checkpoint(state, row.info(thread_id))
 
-        return await self._engine.read(plan)
+        return await self._engine.read(partial(foreseen, self._tables, key, encoded, plan))
 
     async def _info(self, thread_id: str, checkpoint_id: str | None) -> CheckpointInfo | None:
         key, now = self._key(thread_id), self._clock.now_us()
         encoded = None if checkpoint_id is None else encode_id(checkpoint_id)
-        found = await self._engine.read(lambda: reading.find(self._tables, key, encoded, now))
+        found = await self._engine.read(
+            lambda: foreseen(
+                self._tables, key, encoded, lambda: reading.find(self._tables, key, encoded, now), lists=False
+            )
+        )
         return None if found is None else found[1].info(thread_id)
 
     async def _history(self, thread_id: str, limit: int, before: int | None) -> list[CheckpointInfo]:
         def plan() -> Plan[list[CheckpointInfo]]:
-            thread = yield from reading.find_thread(self._tables, self._key(thread_id), now)
-            if thread is None:
-                return []
-            rows = yield from reading.newest(self._tables, thread, limit, before)
+            rows = yield from reading.newest(self._tables, self._key(thread_id), limit, before, now)
             return [row.info(thread_id) for row in rows]
 
         now = self._clock.now_us()
@@ -110,7 +112,7 @@ class SqlCheckpointer(BaseCheckpointer):
         encoded = None if checkpoint_id is None else encode_id(checkpoint_id)
 
         def plan() -> Plan[bool]:
-            thread = yield from reading.find_thread(self._tables, key, now)
+            thread = yield from reading.find_thread(self._tables, key, now, lock=True)
             if thread is None:
                 return False
             if encoded is None:  # without a look at its checkpoints: a damaged thread can be deleted

@@ -8,16 +8,17 @@ read by the threads and ghosts that name it as their base; what those read of ea
 from collections.abc import Iterable
 
 from holdfast.memory.backends.sql.dialect import Tables
-from holdfast.memory.backends.sql.forks import read_by_forks
+from holdfast.memory.backends.sql.forks import lock_bases, read_by_forks
 from holdfast.memory.backends.sql.lineage import ThreadRow, load_lineage, visible
-from holdfast.memory.backends.sql.plan import Plan, change, execute, fetch, fetch_one, many
+from holdfast.memory.backends.sql.plan import Plan, change, execute, fetch, fetch_one, many, rows
 from holdfast.memory.backends.sql.text_index import remove_entries
 from holdfast.memory.log import load_lists
 
 
 def delete_thread(t: Tables, thread: ThreadRow) -> Plan[None]:
-    """Remove the thread and all that only it had."""
+    """Remove the thread, which is locked, and all that only it had."""
     life = thread.life
+    yield from lock_bases(t, thread)
     yield from execute(
         change(
             f"DELETE FROM {t.threads} WHERE scope = ? AND ns = ? AND thread_id = ?",
@@ -28,12 +29,9 @@ def delete_thread(t: Tables, thread: ThreadRow) -> Plan[None]:
         change(f"DELETE FROM {t.writes} WHERE life = ?", life),
     )
     if (yield from _trim_dead_life(t, life)):
-        if thread.inherited:
-            base = thread.inherited[-1]
-            ghost = change(
-                f"INSERT INTO {t.ghosts} (base, life, upto) VALUES (?, ?, ?)", base.life, life, base.last
-            )
-            yield from execute(ghost)
+        base = (thread.inherited[-1].life, thread.inherited[-1].last) if thread.inherited else (None, 0)
+        ghost = change(f"INSERT INTO {t.ghosts} (life, base, upto) VALUES (?, ?, ?)", life, *base)
+        yield from execute(ghost)
         return
     for span in reversed(thread.inherited):
         alive = yield from fetch_one(f"SELECT 1 FROM {t.lives} WHERE life = ?", span.life)
@@ -126,16 +124,30 @@ def _remove_hidden(t: Tables, life: bytes) -> Plan[None]:
 
 def delete_scope(t: Tables, scope: str, ns: str) -> Plan[int]:
     """Remove every thread of a scope. Sharing never crosses scopes, so nothing has to be kept."""
-    lives = yield from fetch(f"SELECT life, lineage FROM {t.threads} WHERE scope = ? AND ns = ?", scope, ns)
-    keys = [(each,) for each in {span.life for life, text in lives for span in load_lineage(text, life)}]
+    mine = "scope = ? AND ns = ?"
+    # Threads that are made while this goes on are not of this life of the scope: only what was there then is removed.
+    while True:
+        threads, forks = yield [
+            rows(
+                f"SELECT thread_id, life, lineage FROM {t.threads} WHERE {mine} ORDER BY thread_id{t.dialect.lock}",
+                *(scope, ns),
+            ),
+            rows(f"SELECT life FROM {t.threads} WHERE {mine} AND base IS NOT NULL", scope, ns),
+        ]
+        if {life for _, life, _ in threads}.issuperset(life for (life,) in forks):
+            break  # else a fork was finished while its source was waited for
+    lives = {span.life for _, life, text in threads for span in load_lineage(text, life)}
+    keys = [(life,) for life in sorted(lives)]
     for key in keys:
         yield from remove_entries(t, "life = ?", key)
     yield from execute(
         *(
             many(f"DELETE FROM {table} WHERE life = ?", keys)
-            for table in (t.checkpoints, t.writes, t.hidden, t.lives)
+            for table in (t.checkpoints, t.writes, t.hidden, t.lives, t.ghosts)
         ),
-        many(f"DELETE FROM {t.ghosts} WHERE base = ?", keys),
-        change(f"DELETE FROM {t.threads} WHERE scope = ? AND ns = ?", scope, ns),
+        many(
+            f"DELETE FROM {t.threads} WHERE scope = ? AND ns = ? AND thread_id = ?",
+            [(scope, ns, thread_id) for thread_id, _, _ in threads],
+        ),
     )
-    return len(lives)
+    return len(threads)

@@ -31,6 +31,16 @@ class Dialect:
     partial_indexes: bool = False  # whether an index may leave rows out
     bind_key: Callable[[bytes], bytes | bytearray] = bytes  # how its driver takes a key the quickest
     lock: str = ""  # suffix of a query whose rows nobody else may change until the transaction ends
+    # Where many write at once, numbers of saves come from the database, and a listing waits for those that are drawn
+    # but not yet committed: the column's suffix, a condition that holds the scope's number, a query that waits.
+    numbering: str = ""
+    holding: str = ""
+    settling: str = ""
+    # What the column `c.lists` leads through, as rows: life, log, first_pos, end_pos; with it, one batch reads a state.
+    spans: str = ""
+    queued: bool = (
+        False  # what is to be indexed is listed in a table: row numbers may be committed out of order
+    )
 
     def where(self, condition: str) -> str:
         """Leave other rows out of an index, where the database can; the index is right either way."""
@@ -96,6 +106,10 @@ class Tables:
     @property
     def writes(self) -> str:
         return qualified(self.schema, f"{self.prefix}_writes")
+
+    @property
+    def unindexed(self) -> str:
+        return qualified(self.schema, f"{self.prefix}_unindexed")
 
     @property
     def words(self) -> str:

@@ -9,7 +9,7 @@ from holdfast.core.ids import new_key
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.heads import ThreadKey
 from holdfast.memory.backends.sql.keys import named
-from holdfast.memory.backends.sql.lineage import ThreadRow, next_number, visible
+from holdfast.memory.backends.sql.lineage import ThreadRow, new_thread, visible
 from holdfast.memory.backends.sql.plan import Plan, Statement, change, execute, fetch, many
 from holdfast.memory.backends.sql.reading import CHECKPOINT_COLUMNS, checkpoint_row
 from holdfast.memory.encoding import decode_id, encode_id
@@ -95,15 +95,8 @@ def restore_thread(
     for record, seq in zip(records, sequences, strict=True):
         known, statements = _restore_record(t, life, seq, record, known)
         yield from execute(*statements)
-    scope, ns, thread_id = key
     yield from execute(
-        change(
-            f"INSERT INTO {t.threads} (scope, ns, thread_id, life, head_seq, next_seq, saved, created_at, updated_at,"
-            f" expires_at, pending, lineage) SELECT ?, ?, ?, ?, ?, ?, {next_number(t)}, ?, ?, ?, 1, '[]'"
-            f" FROM {t.threads} WHERE scope = ? AND ns = ?",
-            *(scope, ns, thread_id, life, sequences[-1], sequences[-1] + 1, now),
-            *(now if created is None else created, now, expires, scope, ns),
-        ),
+        new_thread(t, key, life, sequences[-1], now, expires, created=created, pending=1),
         change(f"INSERT INTO {t.lives} (life, scope, ns, thread_id) VALUES (?, ?, ?, ?)", life, *key),
     )
 
@@ -140,6 +133,7 @@ def _restore_record(
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             [(seq, *entry) for entry in entries],
         ),
+        *_to_index(t, entries),
         many(
             f"INSERT INTO {t.writes} (life, seq, task_id, idx, channel, value) VALUES (?, ?, ?, ?, ?, ?)",
             [
@@ -148,6 +142,13 @@ def _restore_record(
             ],
         ),
     ]
+
+
+def _to_index(t: Tables, entries: Sequence[Entry]) -> list[Statement]:
+    if not t.dialect.queued:
+        return []
+    places = [entry[:3] for entry in entries if entry.searchable]
+    return [many(f"INSERT INTO {t.unindexed} (life, log, pos) VALUES (?, ?, ?)", places)]
 
 
 def _delta(before: Path, after: Path, logs: Logs, place: str) -> ListDelta:

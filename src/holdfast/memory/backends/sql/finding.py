@@ -1,7 +1,7 @@
 """Listings, last saved first, and full-text search: an entry is indexed once and found in every thread that has it."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from holdfast.core.errors import Corrupt
@@ -9,14 +9,15 @@ from holdfast.memory.backends.sql import text_index
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.forks import readers
 from holdfast.memory.backends.sql.heads import ThreadKey
-from holdfast.memory.backends.sql.lineage import THREAD_COLUMNS, ThreadRow, thread_row, visible
-from holdfast.memory.backends.sql.plan import Plan, fetch
+from holdfast.memory.backends.sql.keys import scope_number
+from holdfast.memory.backends.sql.lineage import FOREVER, THREAD_COLUMNS, ThreadRow, thread_row, visible
+from holdfast.memory.backends.sql.plan import FRESH, LAST, Plan, Row, Statement, fetch, rows
 from holdfast.memory.backends.sql.reading import (
     CheckpointRow,
     checkpoint_row,
     find_thread,
     metadata_has,
-    newest,
+    newest_query,
 )
 from holdfast.memory.encoding import decode_id, encode_id
 from holdfast.memory.glob import compile_glob, literal_prefix
@@ -28,53 +29,110 @@ from holdfast.memory.text import snippet
 
 _THREADS_A_QUERY = 500
 _CHECKPOINTS_A_QUERY = 200
+_THREADS_A_BATCH = 16
 _LEAST_WINDOW = 64
+
+
+class _Listing(NamedTuple):
+    """What a page begins with: where it is, the newest number, and the first rows of each range to be listed."""
+
+    cursor: RecencyCursor
+    newest: int
+    ranges: list[tuple[int, list[Row]]]
 
 
 def list_threads(
     t: Tables, scope: str, ns: str, pattern: str, limit: int, after: str | None, now: int
 ) -> Plan[Page[str]]:
     """Thread ids that match, last saved first."""
-    newest_number = yield from _newest_number(t, scope, ns)
-    cursor = RecencyCursor.open(after, "threads", newest_number)
     matches = compile_glob(pattern).fullmatch
+    prefix = literal_prefix(pattern)
+    size = max(_THREADS_A_QUERY, limit + 1)
+    # The encoding of a prefix is a prefix of the encoding.
+    encoded = encode_id(prefix)
+    condition = f" AND {t.dialect.substring}(thread_id, 1, {len(encoded)}) = ?" if prefix else ""
+    params = (encoded,) if prefix else ()
+
+    def query(low: int, high: int) -> Statement:
+        return _saved_between(t, (scope, ns), (low, high), "", condition, params, size, now)
+
+    listing = yield from _open(t, (scope, ns), after, "threads", query)
+    cursor = listing.cursor
     found: list[str] = []
-    for low, top in cursor.spans(newest_number):
-        high = top
-        while low <= high:
-            rows = yield from _thread_ids(t, (scope, ns), (low, high), literal_prefix(pattern), now)
-            for thread_id, saved in rows:
+    for low, first in listing.ranges:
+        more = first
+        while True:
+            for thread_id, saved in more:
                 if matches(decode_id(thread_id)) is None:
                     continue
                 if len(found) == limit:
                     return Page(found, cursor.encode("threads"))
                 found.append(decode_id(thread_id))
-                cursor = cursor.behind(saved, newest_number)
-            if len(rows) < _THREADS_A_QUERY:
+                cursor = cursor.behind(saved, listing.newest)
+            if len(more) < size:
                 break
-            high = rows[-1][1] - 1
-    return Page(found)
+            (more,) = yield [query(low, more[-1][1] - 1)]
+    return Page(found, (yield from _rest(t, (scope, ns), listing, cursor, "threads", size)))
 
 
-def _thread_ids(
-    t: Tables, place: tuple[str, str], span: tuple[int, int], prefix: str, now: int
-) -> Plan[list[tuple[str, int]]]:
-    # The encoding of a prefix is a prefix of the encoding.
-    condition = f" AND {t.dialect.substring}(thread_id, 1, ?) = ?" if prefix else ""
-    found = yield from fetch(
-        f"SELECT thread_id, saved FROM {t.threads} WHERE scope = ? AND ns = ? AND saved BETWEEN ? AND ?"
+def _open(
+    t: Tables,
+    place: tuple[str, str],
+    after: str | None,
+    kind: str,
+    query: Callable[[int, int], Statement],
+) -> Plan[_Listing]:
+    """The beginning of a page, in one batch.
+
+    Where many write at once, numbers that were drawn are waited for: a thread that gets its number later gets one
+    above all that are there, where the listing looks again at its end. It is a transaction of its own, so that
+    writers need not wait until the page is done.
+    """
+    number = scope_number(t.threads, *place)
+    waiting = [rows(t.dialect.settling, number)] if t.dialect.settling else []
+    spans = [(1, FOREVER)] if after is None else RecencyCursor.open(after, kind, 0).spans(FOREVER)
+    batch = [*waiting, _newest_number(t, place), *(query(low, high) for low, high in spans)]
+    batch[0] = batch[0]._replace(mark=FRESH | LAST)
+    results = yield batch
+    newest_number = int(results[len(waiting)][0][0] or 0)
+    found = results[len(waiting) + 1 :]
+    ranges = [(low, list(more)) for (low, _), more in zip(spans, found, strict=True)]
+    return _Listing(RecencyCursor.open(after, kind, newest_number), newest_number, ranges)
+
+
+def _rest(
+    t: Tables, place: tuple[str, str], listing: _Listing, cursor: RecencyCursor, kind: str, size: int
+) -> Plan[str | None]:
+    """The cursor of a page that came to the bottom. If it took more than its first rows, threads may have been saved
+    meanwhile, whose old numbers it then didn't meet: they are left for the next page."""
+    if not t.dialect.settling or all(len(more) < size for _, more in listing.ranges):
+        return None
+    ((number,),) = (yield [_newest_number(t, place)])[0]
+    if int(number or 0) <= listing.newest:
+        return None
+    return RecencyCursor(listing.newest, listing.newest, listing.newest + 1).encode(kind)
+
+
+def _newest_number(t: Tables, place: tuple[str, str]) -> Statement:
+    return rows(f"SELECT MAX(saved) FROM {t.threads} WHERE scope = ? AND ns = ?", *place)
+
+
+def _saved_between(
+    t: Tables,
+    place: tuple[str, str],
+    span: tuple[int, int],
+    columns: str,
+    condition: str,
+    params: Sequence[Any],
+    limit: int,
+    now: int,
+) -> Statement:
+    """Threads with these numbers, last saved first."""
+    return rows(
+        f"SELECT thread_id, saved{columns} FROM {t.threads} WHERE scope = ? AND ns = ? AND saved BETWEEN ? AND ?"
         f" AND (expires_at IS NULL OR expires_at > ?){condition} ORDER BY saved DESC LIMIT ?",
-        *(*place, *span, now, *((len(encode_id(prefix)), encode_id(prefix)) if prefix else ())),
-        _THREADS_A_QUERY,
+        *(*place, *span, now, *params, limit),
     )
-    return [(thread_id, saved) for thread_id, saved in found]
-
-
-def _newest_number(t: Tables, scope: str, ns: str) -> Plan[int]:
-    ((number,),) = yield from fetch(
-        f"SELECT MAX(saved) FROM {t.threads} WHERE scope = ? AND ns = ?", scope, ns
-    )
-    return int(number or 0)
 
 
 def list_infos(
@@ -82,40 +140,61 @@ def list_infos(
 ) -> Plan[Page[CheckpointInfo]]:
     """Checkpoints without their states: threads last saved first, the newest checkpoint of each first."""
     kind = "checkpoints" if where is None else "query"
-    number = yield from _newest_number(t, scope, ns)
-    cursor = RecencyCursor.open(after, kind, number)
+    size = max(_THREADS_A_QUERY, limit + 1)
+
+    def query(low: int, high: int) -> Statement:
+        return _saved_between(t, (scope, ns), (low, high), f", {THREAD_COLUMNS}", "", (), size, now)
+
+    listing = yield from _open(t, (scope, ns), after, kind, query)
+    cursor = listing.cursor
     found: list[CheckpointInfo] = []
-    for low, top in cursor.spans(number):
-        high = top
-        while low <= high:
-            rows = yield from _thread_rows(t, (scope, ns), (low, high), now)
-            for thread in rows:
-                before = cursor.before if thread.saved == cursor.position and cursor.before else None
-                while True:
-                    infos = yield from newest(t, thread, _CHECKPOINTS_A_QUERY, before)
-                    for row in infos:
-                        if where is not None and not metadata_has(row, *where):
-                            continue
+    for low, first in listing.ranges:
+        more = first
+        while True:
+            threads = [thread_row((scope, ns, thread_id), columns) for thread_id, _, *columns in more]
+            for some in _groups(t, threads):
+                befores = [
+                    cursor.before if each.saved == cursor.position and cursor.before else None
+                    for each in some
+                ]
+                results = yield [
+                    newest_query(t, *each, _CHECKPOINTS_A_QUERY) for each in zip(some, befores, strict=True)
+                ]
+                for thread, first_infos in zip(some, results, strict=True):
+                    most = limit - len(found) + 1
+                    for row in (yield from _matching(t, thread, first_infos, where, most)):
                         if len(found) == limit:
                             return Page(found, cursor.encode(kind))
                         found.append(row.info(decode_id(thread.thread_id)))
-                        cursor = cursor.behind(thread.saved, number, sequence=row.seq)
-                    if len(infos) < _CHECKPOINTS_A_QUERY:
-                        break
-                    before = infos[-1].seq
-            if len(rows) < _THREADS_A_QUERY:
+                        cursor = cursor.behind(thread.saved, listing.newest, sequence=row.seq)
+            if len(more) < size:
                 break
-            high = rows[-1].saved - 1
-    return Page(found)
+            (more,) = yield [query(low, more[-1][1] - 1)]
+    return Page(found, (yield from _rest(t, (scope, ns), listing, cursor, kind, size)))
 
 
-def _thread_rows(t: Tables, place: tuple[str, str], span: tuple[int, int], now: int) -> Plan[list[ThreadRow]]:
-    found = yield from fetch(
-        f"SELECT thread_id, {THREAD_COLUMNS} FROM {t.threads} WHERE scope = ? AND ns = ? AND saved BETWEEN ? AND ?"
-        " AND (expires_at IS NULL OR expires_at > ?) ORDER BY saved DESC LIMIT ?",
-        *(*place, *span, now, _THREADS_A_QUERY),
-    )
-    return [thread_row((*place, thread_id), columns) for thread_id, *columns in found]
+def _matching(
+    t: Tables, thread: ThreadRow, first: Sequence[Row], where: tuple[str, Any] | None, most: int
+) -> Plan[list[CheckpointRow]]:
+    """The thread's newest checkpoints that match, so many at the most; ``first`` are the newest of all."""
+    matching: list[CheckpointRow] = []
+    found = first
+    while True:
+        for row in map(checkpoint_row, found):
+            if where is None or metadata_has(row, *where):
+                matching.append(row)
+                if len(matching) == most:
+                    return matching
+        if len(found) < _CHECKPOINTS_A_QUERY:
+            return matching
+        (found,) = yield [newest_query(t, thread, found[-1][1], _CHECKPOINTS_A_QUERY)]
+
+
+def _groups(t: Tables, threads: Sequence[ThreadRow]) -> Iterator[Sequence[ThreadRow]]:
+    """Threads to ask for together: one at a time where that costs no round trip."""
+    size = _THREADS_A_BATCH if t.dialect.lock else 1
+    for start in range(0, len(threads), size):
+        yield threads[start : start + size]
 
 
 # ── search ────────────────────────────────────────────────────────────────────────────────────────

@@ -21,6 +21,28 @@ def read_by_forks(t: Tables, life: bytes) -> Plan[int]:
     return max(int(highest or 0) for (highest,) in found)
 
 
+def lock_bases(t: Tables, thread: ThreadRow) -> Plan[None]:
+    """Before a thread goes: what it was forked from is locked, its base first, then that one's, as long as there are
+    threads or ghosts. Who holds a life's row is the only one to see its forks come to an end; so of two that go at the
+    same time, the second finds what the first left. All lock from a fork upwards: nobody waits in a circle.
+    """
+    if not t.dialect.lock or not thread.inherited:
+        return
+    yield [
+        statement
+        for span in reversed(thread.inherited)
+        for statement in (
+            rows(
+                f"SELECT life FROM {t.threads} WHERE (scope, ns, thread_id) IN"
+                f" (SELECT scope, ns, thread_id FROM {t.lives} WHERE life = ?){t.dialect.lock}",
+                span.life,
+            ),
+            # A thread that was waited for, and is gone now, may have left a ghost.
+            rows(f"SELECT life FROM {t.ghosts} WHERE life = ?{t.dialect.lock}", span.life),
+        )
+    ]
+
+
 def readers(t: Tables, life: bytes, seq: int) -> Plan[list[ThreadKey]]:
     """The threads that were forked, directly or not, from this life at that sequence or later."""
     keys: list[ThreadKey] = []

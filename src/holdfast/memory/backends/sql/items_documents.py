@@ -29,12 +29,11 @@ def contained(condition: Filter) -> str | None:
 
 def _tells(test: Condition) -> bool:
     operand = test.operand
-    if isinstance(operand, int | float) and not isinstance(operand, bool):
-        return abs(operand) < _EXACT
-    if operand is not None and not isinstance(operand, bool | str):
+    if isinstance(operand, int | float) and not isinstance(operand, bool) and not abs(operand) < _EXACT:
         return False
-    texts = [*test.path, operand] if isinstance(operand, str) else test.path
-    return all(document(codec.dumps(text)) is not None for text in texts)
+    if operand is not None and not isinstance(operand, bool | int | float | str):
+        return False
+    return document(codec.dumps([*test.path, operand])) is not None
 
 
 def _merge(wanted: dict[str, Any], test: Condition) -> None:

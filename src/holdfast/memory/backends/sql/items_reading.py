@@ -18,7 +18,7 @@ from holdfast.memory.backends.sql.items_rows import (
     stored_item,
 )
 from holdfast.memory.backends.sql.items_schema import ItemTables
-from holdfast.memory.backends.sql.plan import Plan, Row, fetch, heavy, rows
+from holdfast.memory.backends.sql.plan import HEAVY, LAST, Plan, Row, Statement, fetch, last, rows
 from holdfast.memory.encoding import encode_id
 from holdfast.memory.filters import compile_filter
 from holdfast.memory.namespaces import below
@@ -37,7 +37,7 @@ def read(
     keys: dict[str, list[str]] = {}
     for ns, key in dict.fromkeys(encoded):
         keys.setdefault(ns, []).append(key)
-    results = yield [
+    asked = [
         rows(
             f"SELECT {COLUMNS} FROM {t.items} WHERE ns = ? AND item_key IN {marks} AND {LIVE}",
             *(ns, *values, now_us),
@@ -45,6 +45,7 @@ def read(
         for ns, wanted in keys.items()
         for marks, values in lists(wanted)
     ]
+    results = (yield last(asked)) if asked else []
     found = {(row[0], row[1]): stored_item(row) for result in results for row in result}
     return [found.get(place) for place in encoded]
 
@@ -54,14 +55,14 @@ def scan(t: ItemTables, request: ScanRequest) -> Plan[list[StoredItem]]:
     portion = _by_key(t, request) if request.order == "key" else _by_version(t, request)
     size = min(max(2 * request.limit, _LEAST_PORTION), PORTION)
     found: list[StoredItem] = []
-    last: Row | None = None
+    before: Row | None = None
     while len(found) < request.limit:
         wanted = size if request.filter.conditions else request.limit
-        part = yield from portion(last, wanted)
+        part = yield from portion(before, wanted)
         found += [item for item in map(stored_item, part) if passes(request.filter, item)]
         if len(part) < wanted:
             break
-        last, size = part[-1], PORTION
+        before, size = part[-1], PORTION
     return found[: request.limit]
 
 
@@ -80,8 +81,8 @@ def _by_key(t: ItemTables, request: ScanRequest) -> _Portion:
             *(*bounds, *params, request.now_us, limit),
         )
 
-    def portion(last: Row | None, limit: int) -> Plan[list[Row]]:
-        place = start if last is None else (last[0], last[1])
+    def portion(before: Row | None, limit: int) -> Plan[list[Row]]:
+        place = start if before is None else (before[0], before[1])
         if place is None or place[0] < low:
             return (yield from select(*in_namespace(request.namespace, request.prefix), limit))
         # First the rest of the namespace of the last item, then those behind it: each is a range of the index.
@@ -101,8 +102,8 @@ def _by_version(t: ItemTables, request: ScanRequest) -> _Portion:
     condition, bounds = in_namespace(request.namespace, request.prefix)
     columns, (extra, params) = _columns(request), narrowed(t, request.filter)
 
-    def portion(last: Row | None, limit: int) -> Plan[list[Row]]:
-        bound = request.version if last is None else last[-1]
+    def portion(before: Row | None, limit: int) -> Plan[list[Row]]:
+        bound = request.version if before is None else before[-1]
         beyond, bound_params = ("", ()) if bound is None else (f" AND version {sign} ?", (bound,))
         where = f"{condition}{beyond}{extra} AND {LIVE} ORDER BY version {direction} LIMIT ?"
         values = (*bounds, *bound_params, *params, request.now_us, limit)
@@ -121,9 +122,8 @@ def _by_version(t: ItemTables, request: ScanRequest) -> _Portion:
 
 
 def _read(request: ScanRequest, sql: str, *params: object) -> Plan[list[Row]]:
-    """Rows of items: to test many of them takes time."""
-    batch = [rows(sql, *params)]
-    (found,) = yield heavy(batch) if request.filter.conditions else batch
+    """Rows of items: to test many of them takes time, and others may follow; without a filter they are all."""
+    (found,) = yield [Statement("rows", sql, params, HEAVY if request.filter.conditions else LAST)]
     return list(found)
 
 
@@ -142,16 +142,16 @@ def stretches(
         rows(
             f"SELECT {COLUMNS} FROM {t.items}"
             f" WHERE ns = ? AND group_key = ? AND ordinal >= ? AND ordinal <= ? AND {LIVE}",
-            *(ns, encode_id(group), first, last, now_us),
+            *(ns, encode_id(group), lowest, highest, now_us),
         )
-        for group, first, last in indexed
+        for group, lowest, highest in indexed
     ]
     found = [stored_item(row) for result in results for row in result]
     if len(indexed) == len(bounds):
         return found
-    for group, first, last in bounds:
-        if first not in NUMBERS or last not in NUMBERS:  # beyond what the index holds
-            condition = compile_filter({GROUP: group, ORDINAL: {"$gte": first, "$lte": last}})
+    for group, lowest, highest in bounds:
+        if lowest not in NUMBERS or highest not in NUMBERS:  # beyond what the index holds
+            condition = compile_filter({GROUP: group, ORDINAL: {"$gte": lowest, "$lte": highest}})
             found += yield from scan(t, ScanRequest(namespace, False, condition, MAX_LIMIT, now_us))
     return found
 
@@ -169,8 +169,6 @@ def namespaces(
         tests.append("n.ns > ?")
         params.append(key_of(after))
     tests.append(f"EXISTS (SELECT 1 FROM {t.items} i WHERE i.ns = n.ns AND {LIVE})")
-    found = yield from fetch(
-        f"SELECT n.ns FROM {t.namespaces} n WHERE {' AND '.join(tests)} ORDER BY n.ns LIMIT ?",
-        *(*params, now_us, limit),
-    )
+    sql = f"SELECT n.ns FROM {t.namespaces} n WHERE {' AND '.join(tests)} ORDER BY n.ns LIMIT ?"
+    (found,) = yield last([rows(sql, *params, now_us, limit)])
     return [namespace_of(ns) for (ns,) in found]

@@ -8,7 +8,7 @@ from typing import TypeVar
 from holdfast.core import codec
 from holdfast.memory.backends.sql.items_documents import contained
 from holdfast.memory.backends.sql.items_schema import ItemTables
-from holdfast.memory.backends.sql.plan import Plan, Row, heavy, rows
+from holdfast.memory.backends.sql.plan import Plan, Row, heavy, last, rows
 from holdfast.memory.encoding import decode_id, encode_id
 from holdfast.memory.filters import Filter
 from holdfast.memory.namespaces import below, decode_namespace, encode_namespace
@@ -100,7 +100,7 @@ def best_items(
             )
             for marks, values in lists(wanted)
         ]
-        results = yield heavy(asked) if condition.conditions else asked
+        results = yield heavy(asked) if condition.conditions else last(asked)
         by_number = {row[0]: row[1:] for result in results for row in result}
         for number in wanted:
             if number in by_number and passes(condition, item := stored_item(by_number[number])):

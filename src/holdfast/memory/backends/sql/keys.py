@@ -32,6 +32,13 @@ def named(encoded_id: str, seq: int) -> int | None:
 
 
 @lru_cache(maxsize=4096)
+def scope_number(place: str, scope: str, ns: str) -> int:
+    """A number for a lock on a scope of these tables. Others may share it: that costs time, nothing else."""
+    digest = blake2b(f"{place}\0{scope}\0{ns}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, signed=True)
+
+
+@lru_cache(maxsize=4096)
 def scope_prefix(scope: str) -> bytes:
     """What all keys of a scope begin with."""
     return blake2b(scope.encode(), digest_size=SCOPE_BYTES).digest()

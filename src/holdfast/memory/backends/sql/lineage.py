@@ -7,6 +7,8 @@ from typing import Any
 
 from holdfast.core.errors import Corrupt
 from holdfast.memory.backends.sql.dialect import Tables
+from holdfast.memory.backends.sql.keys import scope_number
+from holdfast.memory.backends.sql.plan import Statement
 
 FOREVER = 2**62
 
@@ -103,3 +105,46 @@ def next_number(t: Tables) -> str:
     Above all that are there, and above those that are no longer there as long as the clock doesn't run backwards.
     """
     return f"{t.dialect.greatest}(COALESCE(MAX(saved), 0) + 1, ?)"
+
+
+def thread_sql(t: Tables) -> str:
+    """The text of :func:`new_thread`."""
+    before, after = (
+        "scope, ns, thread_id, life, head_seq, next_seq",
+        "created_at, updated_at, expires_at, pending, lineage, base, upto",
+    )
+    if t.dialect.numbering:
+        return (
+            f"INSERT INTO {t.threads} ({before}, {after}) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
+            f" WHERE {t.dialect.holding}"
+        )
+    return (
+        f"INSERT INTO {t.threads} ({before}, saved, {after})"
+        f" SELECT ?, ?, ?, ?, ?, ?, {next_number(t)}, ?, ?, ?, ?, ?, ?, ? FROM {t.threads} WHERE scope = ? AND ns = ?"
+    )
+
+
+def new_thread(
+    t: Tables,
+    key: tuple[str, str, str],
+    life: bytes,
+    head_seq: int,
+    now: int,
+    expires: int | None,
+    *,
+    sql: str | None = None,
+    created: int | None = None,
+    pending: int = 0,
+    inherited: Sequence[Span] = (),
+    mark: int = 0,
+) -> Statement:
+    """The row of a thread that is new, and the one that was saved last."""
+    scope, ns, _ = key
+    base = (inherited[-1].life, inherited[-1].last) if inherited else (None, None)
+    before = (*key, life, head_seq, head_seq + 1)
+    after = (now if created is None else created, now, expires, pending, dump_lineage(inherited), *base)
+    if t.dialect.numbering:
+        values: tuple[Any, ...] = (*before, *after, scope_number(t.threads, scope, ns))
+    else:
+        values = (*before, now, *after, scope, ns)
+    return Statement("change", sql or thread_sql(t), values, mark)

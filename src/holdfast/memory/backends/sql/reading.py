@@ -11,7 +11,7 @@ from holdfast.core.ids import told_sequence
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.heads import ThreadKey
 from holdfast.memory.backends.sql.lineage import THREAD_COLUMNS, ThreadRow, thread_row, visible
-from holdfast.memory.backends.sql.plan import Plan, Row, fetch, fetch_one, rows
+from holdfast.memory.backends.sql.plan import Batch, Plan, Row, Statement, fetch, last, rows
 from holdfast.memory.encoding import decode_id
 from holdfast.memory.log import Path, load_lists, path_spans, read_entries, seal
 from holdfast.memory.records import CheckpointInfo, PendingWrite
@@ -76,31 +76,21 @@ def checkpoint_row(row: Row) -> CheckpointRow:
         raise Corrupt(f"{place}: its id is not text", place=place) from error
 
 
-def find_thread(t: Tables, key: ThreadKey, now: int | None = None) -> Plan[ThreadRow | None]:
-    """The thread's row; with ``now`` only if it hasn't expired by then."""
-    row = yield from fetch_one(
-        f"SELECT {THREAD_COLUMNS} FROM {t.threads} WHERE scope = ? AND ns = ? AND thread_id = ?", *key
+def thread_query(t: Tables, key: ThreadKey, *, lock: bool = False) -> Statement:
+    suffix = t.dialect.lock if lock else ""
+    return rows(
+        f"SELECT {THREAD_COLUMNS} FROM {t.threads} WHERE scope = ? AND ns = ? AND thread_id = ?{suffix}", *key
     )
-    if row is None:
-        return None
-    thread = thread_row(key, row)
-    return None if now is not None and thread.expired(now) else thread
 
 
-def row_at(t: Tables, thread: ThreadRow, seq: int) -> Plan[CheckpointRow]:
-    """The checkpoint with that sequence, which must be there."""
-    life = thread.owner(seq)
-    row = yield from fetch_one(
+def checkpoint_query(t: Tables, life: bytes, seq: int) -> Statement:
+    return rows(
         f"SELECT {CHECKPOINT_COLUMNS} FROM {t.checkpoints} c WHERE c.life = ? AND c.seq = ?", life, seq
     )
-    if row is None:
-        place = f"thread {decode_id(thread.thread_id)!r}, life {life.hex()}, seq {seq}"
-        raise Corrupt(f"{place}: the checkpoint's row is missing", place=place)
-    return checkpoint_row(row)
 
 
-def find_checkpoint(t: Tables, thread: ThreadRow, encoded_id: str) -> Plan[CheckpointRow | None]:
-    """The checkpoint with that id, if the thread shows it."""
+def by_id_queries(t: Tables, thread: ThreadRow, encoded_id: str) -> Batch:
+    """The checkpoint that the thread shows under that id: one that tells its sequence, or one that has a name."""
     query = (
         f"SELECT {CHECKPOINT_COLUMNS} FROM {t.checkpoints} c WHERE c.checkpoint_id = ?"
         f" AND NOT EXISTS (SELECT 1 FROM {t.hidden} h WHERE h.life = ? AND h.seq = c.seq)"
@@ -109,10 +99,53 @@ def find_checkpoint(t: Tables, thread: ThreadRow, encoded_id: str) -> Plan[Check
     lives = [span.life for span in thread.spans]
     marks = ", ".join("?" * len(lives))
     # Without a range of sequences: a database that takes one for the way in reads the whole thread.
-    by_sequence, by_name = yield [
+    return [
         rows(f"{query} AND c.life = ? AND c.seq = ?", encoded_id, thread.life, thread.owner(told), told),
         rows(f"{query} AND c.life IN ({marks}) AND c.named IS NOT NULL", encoded_id, thread.life, *lives),
     ]
+
+
+def entries_sql(t: Tables) -> str:
+    """Entries of a log from one position up to another."""
+    return (
+        f"SELECT pos, size, seal, body FROM {t.entries}"
+        " WHERE life = ? AND log = ? AND pos >= ? AND pos < ? ORDER BY pos"
+    )
+
+
+def log_end_sql(t: Tables) -> str:
+    """Where a log ends."""
+    return f"SELECT pos + size FROM {t.entries} WHERE life = ? AND log = ? ORDER BY pos DESC LIMIT 1"
+
+
+def find_thread(
+    t: Tables, key: ThreadKey, now: int | None = None, *, lock: bool = False
+) -> Plan[ThreadRow | None]:
+    """The thread's row; with ``now`` only if it hasn't expired by then.
+
+    ``lock``: nobody else changes the thread, or forks it, until this transaction ends. Every plan that writes to a
+    thread begins with it, or with a guarded change of the row.
+    """
+    (found,) = yield [thread_query(t, key, lock=lock)]
+    if not found:
+        return None
+    thread = thread_row(key, found[0])
+    return None if now is not None and thread.expired(now) else thread
+
+
+def row_at(t: Tables, thread: ThreadRow, seq: int) -> Plan[CheckpointRow]:
+    """The checkpoint with that sequence, which must be there."""
+    life = thread.owner(seq)
+    (found,) = yield [checkpoint_query(t, life, seq)]
+    if not found:
+        place = f"thread {decode_id(thread.thread_id)!r}, life {life.hex()}, seq {seq}"
+        raise Corrupt(f"{place}: the checkpoint's row is missing", place=place)
+    return checkpoint_row(found[0])
+
+
+def find_checkpoint(t: Tables, thread: ThreadRow, encoded_id: str) -> Plan[CheckpointRow | None]:
+    """The checkpoint with that id, if the thread shows it."""
+    by_sequence, by_name = yield by_id_queries(t, thread, encoded_id)
     shown = (
         row for row in map(checkpoint_row, (*by_sequence, *by_name)) if thread.owner(row.seq) == row.life
     )
@@ -120,10 +153,10 @@ def find_checkpoint(t: Tables, thread: ThreadRow, encoded_id: str) -> Plan[Check
 
 
 def find(
-    t: Tables, key: ThreadKey, encoded_id: str | None, now: int
+    t: Tables, key: ThreadKey, encoded_id: str | None, now: int, *, lock: bool = False
 ) -> Plan[tuple[ThreadRow, CheckpointRow] | None]:
     """The head, or that checkpoint, with its thread."""
-    thread = yield from find_thread(t, key, now)
+    thread = yield from find_thread(t, key, now, lock=lock)
     if thread is None:
         return None
     if encoded_id is None:
@@ -132,15 +165,39 @@ def find(
     return None if found is None else (thread, found)
 
 
-def newest(t: Tables, thread: ThreadRow, limit: int, before: int | None) -> Plan[list[CheckpointRow]]:
+def newest_query(t: Tables, thread: ThreadRow, before: int | None, limit: int) -> Statement:
     """Checkpoints that the thread shows, newest first, without their states."""
     condition, params = visible(t, thread)
     if before is not None:
         condition, params = f"{condition} AND c.seq < ?", [*params, before]
-    found = yield from fetch(
+    return rows(
         f"SELECT {INFO_COLUMNS} FROM {t.checkpoints} c WHERE {condition} ORDER BY c.seq DESC LIMIT ?",
         *(*params, limit),
     )
+
+
+def newest(t: Tables, key: ThreadKey, limit: int, before: int | None, now: int) -> Plan[list[CheckpointRow]]:
+    """Checkpoints that the thread shows, newest first, without their states.
+
+    Its row and its own checkpoints are asked for together: only a fork that shows inherited ones is asked again.
+    """
+    mine = f"FROM {t.threads} t WHERE t.scope = ? AND t.ns = ? AND t.thread_id = ?"
+    until = "" if before is None else " AND c.seq < ?"
+    own = rows(
+        f"SELECT {INFO_COLUMNS} FROM {t.checkpoints} c WHERE c.life = (SELECT t.life {mine}){until}"
+        f" AND NOT EXISTS (SELECT 1 FROM {t.hidden} h WHERE h.life = c.life AND h.seq = c.seq)"
+        " ORDER BY c.seq DESC LIMIT ?",
+        *(*key, *(() if before is None else (before,)), limit),
+    )
+    thread_rows, found = yield last([rows(f"SELECT {THREAD_COLUMNS} {mine}", *key), own])
+    thread = thread_row(key, thread_rows[0]) if thread_rows else None
+    if thread is None or thread.expired(now):
+        return []
+    if len(found) < limit and thread.inherited:
+        again = yield from find_thread(t, key, now)
+        if again is None:
+            return []
+        (found,) = yield [newest_query(t, again, before, limit)]
     return [checkpoint_row(row) for row in found]
 
 
@@ -148,14 +205,8 @@ def read_lists(t: Tables, checkpoint: CheckpointRow) -> Plan[tuple[dict[str, Pat
     """The paths of the checkpoint's lists, and their encoded elements, checked against their seals."""
     paths = load_lists(checkpoint.intact().lists, checkpoint.life, checkpoint.place)
     wanted = [(name, span) for name, path in paths.items() for span in path_spans(path)]
-    statements = [
-        rows(
-            f"SELECT pos, size, seal, body FROM {t.entries}"
-            " WHERE life = ? AND log = ? AND pos >= ? AND pos < ? ORDER BY pos",
-            *(life, log, start, end),
-        )
-        for _, (life, log, start, end) in wanted
-    ]
+    sql = entries_sql(t)
+    statements = [rows(sql, *span) for _, span in wanted]
     results = (yield statements) if statements else []
     lists: dict[str, list[str]] = {name: [] for name in paths}
     for (name, (_, _, start, end)), found in zip(wanted, results, strict=True):

@@ -50,7 +50,7 @@ class SqlCheckpointSaver(BaseCheckpointSaver):
         split_document(data)  # what can't be stored is refused before anything is read
 
         def plan() -> Plan[Saved]:
-            found = yield from reading.find(self._tables, key, None, now)
+            found = yield from reading.find(self._tables, key, None, now, lock=True)
             logged: Sequence[str] = ()
             if found is not None:
                 thread, newest = found
@@ -132,7 +132,7 @@ class SqlCheckpointSaver(BaseCheckpointSaver):
             )
             namespaces = [ns for (ns,) in found if ns.startswith(saver_ns(""))]
             for ns in namespaces:
-                thread = yield from reading.find_thread(t, (DEFAULT_SCOPE, ns, encoded))
+                thread = yield from reading.find_thread(t, (DEFAULT_SCOPE, ns, encoded), lock=True)
                 if thread is not None:
                     yield from deleting.delete_thread(t, thread)
             return bool(namespaces)

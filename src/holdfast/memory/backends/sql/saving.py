@@ -5,6 +5,7 @@ that follows. A writer that knows the head (it saved or loaded it) need not read
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from holdfast.core.errors import Conflict
@@ -12,14 +13,16 @@ from holdfast.core.ids import MAX_TOLD_SEQUENCE, new_id_with, new_key
 from holdfast.core.unset import UNSET, UnsetType
 from holdfast.memory.backends.sql.deleting import delete_thread
 from holdfast.memory.backends.sql.dialect import Tables
+from holdfast.memory.backends.sql.foresight import foresee_save
 from holdfast.memory.backends.sql.heads import Heads, KnownHead, ThreadKey
-from holdfast.memory.backends.sql.keys import named, scope_prefix
-from holdfast.memory.backends.sql.lineage import ThreadRow, next_number
-from holdfast.memory.backends.sql.plan import LAST_GUARD, Plan, Statement, execute, fetch_one, many
+from holdfast.memory.backends.sql.keys import named, scope_number, scope_prefix
+from holdfast.memory.backends.sql.lineage import ThreadRow, new_thread, next_number, thread_sql
+from holdfast.memory.backends.sql.plan import LAST, LAST_GUARD, Plan, Statement, many, rows
 from holdfast.memory.backends.sql.reading import (
     CheckpointRow,
     find_checkpoint,
     find_thread,
+    log_end_sql,
     read_lists,
     row_at,
 )
@@ -69,7 +72,7 @@ class Saved(NamedTuple):
 class Saver:
     """The plans of a save, with their SQL made once."""
 
-    def __init__(self, tables: Tables, heads: Heads) -> None:
+    def __init__(self, tables: Tables, heads: Heads, *, queue: bool = True) -> None:
         t = self._tables = tables
         self._heads = heads
         mine = (
@@ -80,17 +83,18 @@ class Saver:
             f"UPDATE {t.threads} SET head_seq = ?, next_seq = ?, updated_at = ?, pending = 0, expires_at = "
         )
         numbers = f"FROM {t.threads} WHERE scope = ? AND ns = ?"
-        moved = f", saved = (SELECT {next_number(t)} {numbers}) WHERE {mine}"
+        self._numbered = bool(t.dialect.numbering)
+        self._likely_newest = _never if self._numbered else heads.likely_newest
+        if self._numbered:
+            moved = f", saved = DEFAULT WHERE {t.dialect.holding} AND {mine}"
+        else:
+            moved = f", saved = (SELECT {next_number(t)} {numbers}) WHERE {mine}"
         # A thread that was saved last keeps its number: the index over the numbers is left alone.
         stayed = f" WHERE {mine} AND saved = (SELECT MAX(saved) {numbers})"
         # What is NULL in most rows is part of the SQL: a driver may take long to bind it.
         self._move_sql, self._move_to_expire_sql = f"{move}NULL{moved}", f"{move}?{moved}"
         self._stay_sql, self._stay_to_expire_sql = f"{move}NULL{stayed}", f"{move}?{stayed}"
-        self._thread_sql = (
-            f"INSERT INTO {t.threads} (scope, ns, thread_id, life, head_seq, next_seq, saved, created_at, updated_at,"
-            f" expires_at, pending, lineage) SELECT ?, ?, ?, ?, 1, 2, {next_number(t)}, ?, ?, ?, 0, '[]'"
-            f" FROM {t.threads} WHERE scope = ? AND ns = ?"
-        )
+        self._thread_sql = thread_sql(t)
         columns = "life, seq, checkpoint_id, parent_id, created_at, metadata, head, lists, seal"
         checkpoint = f"INSERT INTO {t.checkpoints} ({columns}"
         self._checkpoint_sql = f"{checkpoint}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -99,6 +103,11 @@ class Saver:
         self._entry_sql = (
             f"INSERT INTO {t.entries} (seq, life, log, pos, size, searchable, seal, body)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        )
+        self._queue_sql = (
+            f"INSERT INTO {t.unindexed} (life, log, pos) VALUES (?, ?, ?)"
+            if t.dialect.queued and queue
+            else None
         )
         self._life_sql = f"INSERT INTO {t.lives} (life, scope, ns, thread_id) VALUES (?, ?, ?, ?)"
         self._fold_sql = f"DELETE FROM {t.writes} WHERE life = ? AND seq = ?"
@@ -111,15 +120,18 @@ class Saver:
             if certain:
                 rest = self._insert(head, known, entries, new)
                 moved = False
-                if self._heads.likely_newest(new.key):
+                if self._likely_newest(new.key):
                     moved = (yield [self._stay(known, new), *rest])[0]
                 if moved or (yield [self._move(known, new, 0), *rest])[0]:
                     return _saved(head, entries)
-        return (yield from self._save_on_stored(new))
+        wanted = None if new.checkpoint_id is None else encode_id(new.checkpoint_id)
+        unknown = self._heads.get(new.key) is None
+        stored = partial(self._save_on_stored, new)
+        return (yield from foresee_save(self._tables, new.key, wanted, stored, lists=unknown))
 
     def _save_on_stored(self, new: NewCheckpoint) -> Plan[Saved]:
         t = self._tables
-        row = yield from find_thread(t, new.key)
+        row = yield from find_thread(t, new.key, lock=True)
         if row is not None and row.expired(new.now):
             yield from delete_thread(t, row)
             row = None
@@ -139,7 +151,9 @@ class Saver:
             statements.append(Statement("change", self._fold_sql, (row.life, row.head_seq)))
         if row.next_seq == row.own.first:
             statements.append(Statement("change", self._life_sql, (row.life, *new.key)))
-        yield statements
+        moved, *_ = yield statements
+        if not moved:
+            raise Conflict(f"thread {decode_id(new.key[2])!r} was changed while it was saved: try again")
         return _saved(head, entries)
 
     def _save_again(self, twin: CheckpointRow, new: NewCheckpoint) -> Plan[Saved]:
@@ -161,13 +175,11 @@ class Saver:
         life = new_key(scope_prefix(new.key[0]))
         before = KnownHead(life, 0, 1, None, {})
         head, entries, _ = _next_head(before, new)
-        scope, ns, thread_id = new.key
-        values = (scope, ns, thread_id, life, new.now, new.now, new.now, new.expires, scope, ns)
-        yield from execute(
-            Statement("change", self._thread_sql, values),
+        yield [
+            new_thread(self._tables, new.key, life, 1, new.now, new.expires, sql=self._thread_sql, mark=LAST),
             *self._insert(head, before, entries, new),
             Statement("change", self._life_sql, (life, *new.key)),
-        )
+        ]
         return _saved(head, entries)
 
     # ── statements ────────────────────────────────────────────────────────────────────────────────
@@ -182,7 +194,11 @@ class Saver:
         sql = self._move_sql if new.expires is None else self._move_to_expire_sql
         expires = () if new.expires is None else (new.expires,)
         place = (*new.key, self._bind_key(life), seq, next_seq)
-        values = (next_seq, next_seq + 1, new.now, *expires, new.now, scope, ns, *place, pending, new.now)
+        if self._numbered:
+            numbers: tuple[Any, ...] = (scope_number(self._tables.threads, scope, ns),)
+        else:
+            numbers = (new.now, scope, ns)
+        values = (next_seq, next_seq + 1, new.now, *expires, *numbers, *place, pending, new.now)
         return _new(Statement, ("change", sql, values, LAST_GUARD))
 
     def _stay(self, known: KnownHead, new: NewCheckpoint) -> Statement:
@@ -221,6 +237,9 @@ class Saver:
             statements.append(_new(Statement, ("change", self._entry_sql, values, 0)))
         elif entries:
             statements.append(many(self._entry_sql, [(seq, *entry) for entry in entries]))
+        if self._queue_sql is not None:
+            places = [entry[:3] for entry in entries if entry.searchable]
+            statements.append(many(self._queue_sql, places))
         return statements
 
     # ── what is stored already ────────────────────────────────────────────────────────────────────
@@ -249,11 +268,8 @@ class Saver:
         if not path or path[-1].life != life:
             return False
         tail = path[-1]
-        last = yield from fetch_one(
-            f"SELECT pos + size FROM {self._tables.entries} WHERE life = ? AND log = ? ORDER BY pos DESC LIMIT 1",
-            *(life, tail.log),
-        )
-        return last is not None and last[0] == tail.end
+        (found,) = yield [rows(log_end_sql(self._tables), life, tail.log)]
+        return bool(found) and found[0][0] == tail.end
 
 
 def _shared(stored: Sequence[str], ours: tuple[Any, ...], encode: Callable[[Any], str]) -> tuple[Any, ...]:
@@ -264,6 +280,11 @@ def _shared(stored: Sequence[str], ours: tuple[Any, ...], encode: Callable[[Any]
             break
         length += 1
     return (*ours[:length], *(_Other() for _ in range(len(stored) - length)))
+
+
+def _never(_: ThreadKey) -> bool:
+    """Where numbers are drawn from the database a thread always gets a new one: to ask first costs a round trip."""
+    return False
 
 
 def _saved(head: KnownHead, entries: list[Entry]) -> Saved:

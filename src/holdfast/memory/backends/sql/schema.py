@@ -60,6 +60,7 @@ def checkpoint_schema(tables: Tables, text_index: Sequence[str]) -> Schema:
             tables.entries,
             tables.writes,
             tables.words,
+            *((tables.unindexed,) if tables.dialect.queued else ()),
         ),
     )
 
@@ -72,7 +73,7 @@ def _version_1(t: Tables) -> tuple[str, ...]:
         f"""CREATE TABLE {t.threads} (
             scope {d.id_text} NOT NULL, ns {d.id_text} NOT NULL, thread_id {d.id_text} NOT NULL,
             life {d.key} NOT NULL, head_seq {d.number} NOT NULL, next_seq {d.number} NOT NULL,
-            saved {d.number} NOT NULL, created_at {d.number} NOT NULL, updated_at {d.number} NOT NULL,
+            saved {d.number} NOT NULL{d.numbering}, created_at {d.number} NOT NULL, updated_at {d.number} NOT NULL,
             expires_at {d.number}, pending {d.number} NOT NULL, lineage {d.text} NOT NULL,
             base {d.key}, upto {d.number}, PRIMARY KEY (scope, ns, thread_id))""",
         f"CREATE INDEX {t.prefix}_threads_saved ON {t.threads} (scope, ns, saved)",
@@ -81,8 +82,8 @@ def _version_1(t: Tables) -> tuple[str, ...]:
             life {d.key} NOT NULL PRIMARY KEY,
             scope {d.id_text} NOT NULL, ns {d.id_text} NOT NULL, thread_id {d.id_text} NOT NULL){d.clustered}""",
         f"""CREATE TABLE {t.ghosts} (
-            base {d.key} NOT NULL, life {d.key} NOT NULL, upto {d.number} NOT NULL,
-            PRIMARY KEY (base, life)){d.clustered}""",
+            life {d.key} NOT NULL PRIMARY KEY, base {d.key}, upto {d.number} NOT NULL){d.clustered}""",
+        f"CREATE INDEX {t.prefix}_ghosts_base ON {t.ghosts} (base){d.where('base IS NOT NULL')}",
         f"""CREATE TABLE {t.hidden} (
             life {d.key} NOT NULL, seq {d.number} NOT NULL, PRIMARY KEY (life, seq)){d.clustered}""",
         f"""CREATE TABLE {t.checkpoints} (
@@ -102,6 +103,16 @@ def _version_1(t: Tables) -> tuple[str, ...]:
             life {d.key} NOT NULL, seq {d.number} NOT NULL, task_id {d.id_text} NOT NULL, idx {d.number} NOT NULL,
             channel {d.id_text} NOT NULL, value {d.text} NOT NULL,
             PRIMARY KEY (life, seq, task_id, idx))""",
+        *(_for_servers(t) if d.queued else ()),
+    )
+
+
+def _for_servers(t: Tables) -> tuple[str, ...]:
+    """What is to be indexed."""
+    d = t.dialect
+    return (
+        f"""CREATE TABLE {t.unindexed} (
+            life {d.key} NOT NULL, log {d.number} NOT NULL, pos {d.number} NOT NULL, PRIMARY KEY (life, log, pos))""",
     )
 
 

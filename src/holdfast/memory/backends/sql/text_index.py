@@ -15,7 +15,7 @@ from pydantic_core import from_json
 from holdfast.core.messages import decode_message
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.keys import SCOPE_BYTES
-from holdfast.memory.backends.sql.plan import Plan, Statement, change, execute, fetch, rows
+from holdfast.memory.backends.sql.plan import Plan, Statement, change, execute, fetch, last, many, rows
 from holdfast.memory.ranking import bm25
 from holdfast.memory.text import ANALYSER_VERSION, analyse, message_text
 
@@ -67,6 +67,8 @@ def line_text(line: str) -> str:
 
 def catch_up(t: Tables, limit: int = CATCH_UP_ROWS) -> Plan[int]:
     """Index the entries that are not indexed yet, so many at the most; returns how many rows were looked at."""
+    if t.dialect.queued:
+        return (yield from _catch_up_queue(t, limit))
     watermark = yield from _watermark(t)
     found = yield from fetch(
         f"SELECT id, life, searchable, body FROM {t.entries} WHERE id > ? ORDER BY id LIMIT ?",
@@ -86,6 +88,14 @@ def catch_up(t: Tables, limit: int = CATCH_UP_ROWS) -> Plan[int]:
 
 def lag(t: Tables) -> Plan[int]:
     """How many rows the index is behind, at the most."""
+    if t.dialect.queued:
+        mark, found = yield last(
+            [
+                rows(f"SELECT value FROM {t.meta} WHERE name = ?", _ANALYSER),
+                rows(f"SELECT 1 FROM {t.unindexed} LIMIT 1"),
+            ]
+        )
+        return len(found) if mark == [(analyser(),)] else 1
     values = yield from _stored(t)
     ((newest,),) = yield from fetch(f"SELECT MAX(id) FROM {t.entries}")
     return int(newest or 0) - (_number(values) or 0)
@@ -117,6 +127,17 @@ def match(t: Tables, life: bytes, terms: Sequence[str]) -> Plan[Matches]:
 
 def remove_entries(t: Tables, condition: str, params: Sequence[Any]) -> Plan[int]:
     """Delete entries together with their words."""
+    if t.dialect.queued:
+        # First what is to be indexed: if somebody does so just now, his words are there when the words are deleted.
+        *_, removed = yield [
+            change(f"DELETE FROM {t.unindexed} WHERE {condition}", *params),
+            change(
+                f"DELETE FROM {t.words} WHERE id IN (SELECT id FROM {t.entries} WHERE {condition} AND searchable = 1)",
+                *params,
+            ),
+            change(f"DELETE FROM {t.entries} WHERE {condition}", *params),
+        ]
+        return int(removed)
     watermark = yield from _watermark(t)
     indexed = yield from fetch(
         f"SELECT id, life, body FROM {t.entries} WHERE {condition} AND searchable = 1 AND id <= ?",
@@ -132,6 +153,39 @@ def remove_entries(t: Tables, condition: str, params: Sequence[Any]) -> Plan[int
         # A database may give the numbers of deleted rows to new ones: these must be indexed as well.
         yield from execute(*_set(t, _WATERMARK, str(newest[0])))
     return int(removed)
+
+
+def _catch_up_queue(t: Tables, limit: int) -> Plan[int]:
+    """Numbers of rows may be committed out of order, so what is to be indexed is listed, and taken from the list.
+
+    Who comes second waits for the first: when it goes on, what the first took is indexed.
+    """
+    mark, found = yield [
+        rows(f"SELECT value FROM {t.meta} WHERE name = ?{t.dialect.lock}", _ANALYSER),
+        rows(
+            f"SELECT life, log, pos FROM {t.unindexed} ORDER BY life, log, pos LIMIT ?{t.dialect.lock}", limit
+        ),
+    ]
+    if mark != [(analyser(),)]:
+        listed = f"SELECT 1 FROM {t.unindexed} u WHERE u.life = e.life AND u.log = e.log AND u.pos = e.pos"
+        yield from execute(
+            *_set(t, _ANALYSER, analyser()),
+            t.text.clear(t.words),
+            change(
+                f"INSERT INTO {t.unindexed} (life, log, pos) SELECT life, log, pos FROM {t.entries} e"
+                f" WHERE e.searchable = 1 AND NOT EXISTS ({listed})"
+            ),
+        )
+        return 1
+    if not found:
+        return 0
+    place = "life = ? AND log = ? AND pos = ?"
+    entries = yield [rows(f"SELECT id, life, body FROM {t.entries} WHERE {place}", *key) for key in found]
+    yield from execute(
+        t.text.add(t.words, _index_rows(row for one in entries for row in one)),
+        many(f"DELETE FROM {t.unindexed} WHERE {place}", found),
+    )
+    return len(found)
 
 
 def compact(t: Tables) -> Plan[None]:

@@ -17,7 +17,7 @@ def put_writes(
     t: Tables, key: ThreadKey, checkpoint_id: str, task_id: str, writes: Sequence[tuple[str, Any]], now: int
 ) -> Plan[None]:
     """Replace a task's pending writes."""
-    found = yield from reading.find(t, key, encode_id(checkpoint_id), now)
+    found = yield from reading.find(t, key, encode_id(checkpoint_id), now, lock=True)
     if found is None:
         thread_id = decode_id(key[2])
         raise Conflict(

@@ -1,0 +1,146 @@
+"""PostgreSQL: checkpointer and saver on one server, and their blocking twins."""
+
+from typing import Any
+
+from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.memory.backends.documents import DocumentBackend
+from holdfast.memory.backends.postgres_engine import DATABASE, POSTGRES, postgres_engine
+from holdfast.memory.backends.postgres_words import Lexemes
+from holdfast.memory.backends.sql.binding import BoundEngine
+from holdfast.memory.backends.sql.checkpointer import SqlCheckpointer
+from holdfast.memory.backends.sql.dialect import Tables
+from holdfast.memory.backends.sql.saver import SqlCheckpointSaver
+from holdfast.memory.backends.sql.schema import checkpoint_schema
+from holdfast.memory.backends.sql.server_engine import ServerEngine
+from holdfast.memory.saver import SyncCheckpointSaver
+from holdfast.memory.sync import SyncCheckpointer
+
+
+def checkpoint_tables(
+    engine: ServerEngine, table_name: str, schema: str | None
+) -> tuple[BoundEngine, Tables]:
+    """The engine for the checkpoint tables under that prefix."""
+    tables = Tables(POSTGRES, Lexemes(), table_name, schema)
+    return engine.using(checkpoint_schema(tables, tables.text.ddl(tables.words))), tables
+
+
+class PostgreSQLCheckpointer(SqlCheckpointer):
+    """Versioned threads in a PostgreSQL database.
+
+    ``dsn`` is a URL or connection string, and overrides the parts. ``password`` may be a `SecretStr`.
+    ``table_name`` is a prefix; ``schema`` is where the tables are, if not where the server looks first.
+    ``auto_create_table=False`` runs with a role that may only read and write rows, and says which DDL is missing.
+    An ``engine`` that is given is shared: it is closed with this object only if ``owns_engine`` says so.
+    """
+
+    def __init__(
+        self,
+        dsn: str | None = None,
+        *,
+        host: str = "localhost",
+        port: int = 5432,
+        database: str = DATABASE,
+        user: str = "postgres",
+        password: Any = "",
+        schema: str | None = None,
+        table_name: str = "holdfast",
+        min_pool_size: int = 1,
+        max_pool_size: int = 10,
+        pool_timeout: float = 30.0,
+        auto_create_table: bool = True,
+        ttl_seconds: float | None = None,
+        text_index: bool = True,
+        clock: Clock = SYSTEM_CLOCK,
+        engine: ServerEngine | None = None,
+        owns_engine: bool = False,
+        blocking: bool = False,
+    ) -> None:
+        used = engine or postgres_engine(
+            dsn,
+            host=host,
+            port=port,
+            database=database,
+            user=user,
+            password=password,
+            schema=schema,
+            min_pool_size=min_pool_size,
+            max_pool_size=max_pool_size,
+            pool_timeout=pool_timeout,
+            auto_create_table=auto_create_table,
+            blocking=blocking,
+        )
+        super().__init__(
+            *checkpoint_tables(used, table_name, schema),
+            clock=clock,
+            ttl_seconds=ttl_seconds,
+            text_index=text_index,
+            owns_engine=owns_engine or engine is None,
+        )
+
+
+class PostgreSQLBackend(DocumentBackend):
+    """Documents in a PostgreSQL database: one current dict a thread. Options as those of
+    :class:`PostgreSQLCheckpointer`, which is its ``checkpointer``."""
+
+    def __init__(
+        self,
+        host: str = "localhost",
+        port: int = 5432,
+        database: str = DATABASE,
+        user: str = "postgres",
+        password: Any = "",
+        dsn: str | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(postgresql_checkpointer(host, port, database, user, password, dsn, **options))
+
+
+class PostgreSQLSyncCheckpointer(SyncCheckpointer):
+    """The blocking twin of :class:`PostgreSQLCheckpointer`: the same plans and options, no event loop."""
+
+    def __init__(self, dsn: str | None = None, **options: Any) -> None:
+        super().__init__(PostgreSQLCheckpointer(dsn, blocking=True, **options))
+
+
+class PostgreSQLCheckpointSaver(SqlCheckpointSaver):
+    """Versioned dict checkpoints in a PostgreSQL database. Options as those of :class:`PostgreSQLCheckpointer`."""
+
+    def __init__(
+        self,
+        dsn: str | None = None,
+        *,
+        table_name: str = "holdfast",
+        schema: str | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        engine: ServerEngine | None = None,
+        owns_engine: bool = False,
+        **connection: Any,
+    ) -> None:
+        used = engine or postgres_engine(dsn, schema=schema, **connection)
+        super().__init__(
+            *checkpoint_tables(used, table_name, schema),
+            clock=clock,
+            owns_engine=owns_engine or engine is None,
+        )
+
+
+class PostgreSQLSyncCheckpointSaver(SyncCheckpointSaver):
+    """The blocking twin of :class:`PostgreSQLCheckpointSaver`: the same plans and options, no event loop."""
+
+    def __init__(self, dsn: str | None = None, **options: Any) -> None:
+        super().__init__(PostgreSQLCheckpointSaver(dsn, blocking=True, **options))
+
+
+def postgresql_checkpointer(
+    host: str = "localhost",
+    port: int = 5432,
+    database: str = DATABASE,
+    user: str = "postgres",
+    password: Any = "",
+    dsn: str | None = None,
+    **options: Any,
+) -> PostgreSQLCheckpointer:
+    """A :class:`PostgreSQLCheckpointer`; see there for the options."""
+    return PostgreSQLCheckpointer(
+        dsn, host=host, port=port, database=database, user=user, password=password, **options
+    )
