@@ -183,9 +183,9 @@ class Episodes:
         found = await self._store.search(self.at(user_id), None, limit, filter=condition)
         return sorted(found, key=lambda item: (item.metadata["at"], item.metadata["ordinal"]))
 
-    async def marked(self, user_id: str | None) -> bool:
-        """Whether there is an episode that nobody has learned from."""
-        return bool(await self._store.search(self.at(user_id), None, 1, filter={"learned": False}))
+    async def marked(self, user_id: str | None, limit: int = 1) -> list[StoreItem]:
+        """Some of the episodes that nobody has learned from."""
+        return list(await self._store.search(self.at(user_id), None, limit, filter={"learned": False}))
 
     async def mark(self, item: StoreItem, user_id: str | None, **changes: Any) -> StoreItem | None:
         """Change what is noted beside an episode; ``None`` if it was changed or removed meanwhile."""
