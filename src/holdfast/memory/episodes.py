@@ -75,7 +75,7 @@ class Episodes:
             validate.identifier(episode.session_id, "session_id")
             if not episode.text.strip():
                 raise InvalidInput("text must not be blank: an episode says something")
-        there = {episode.id: await self.find(episode.id, user_id) for episode in episodes if episode.id}
+        there = await self._there([episode.id for episode in episodes if episode.id], user_id)
         fresh = [episode for episode in episodes if there.get(episode.id) is None]
         first = {
             session: await self._reserve(session, user_id, sum(e.session_id == session for e in fresh))
@@ -100,6 +100,13 @@ class Episodes:
                 done = await self.find(done.id, user_id) or done
             kept.append(done)
         return kept
+
+    async def _there(self, ids: Sequence[str], user_id: str | None) -> dict[str, Episode | None]:
+        """Those of these that there are."""
+        named = [validate.identifier(name, "episode.id") for name in ids]
+        values = await self._store.get_batch([(self.at(user_id), name) for name in named]) if named else []
+        there = [name for name, value in zip(named, values, strict=True) if value is not None]
+        return {name: await self.find(name, user_id) for name in there}
 
     async def find(self, episode_id: str, user_id: str | None) -> Episode | None:
         """The episode with this id, if there is one."""
