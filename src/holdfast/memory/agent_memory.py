@@ -321,10 +321,10 @@ class AgentMemory:
 
     async def none_waiting(self, user_id: str | None) -> None:
         """Take a user off that list who has no marked episode any more."""
-        if await self._episodes.marked(user_id):
-            return
         await self._waiting.remove(user_id)
-        if await self._episodes.marked(user_id):  # one came just now, and its writer saw the entry
+        if await self._episodes.marked(
+            user_id
+        ):  # looked for afterwards: one that comes now finds the entry gone
             await self._waiting.add(user_id)
 
     async def claim(self, item: StoreItem, user_id: str | None, until_us: int) -> StoreItem | None:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -199,18 +199,17 @@ class Episodes:
         metadata = {key: value for key, value in {**item.metadata, **changes}.items() if value is not None}
         try:
             if self._embedder is None:
-                put = self._store.put(
+                version = await self._store.put(
                     self.at(user_id), item.key, item.value, metadata, expected_version=item.version
                 )
-                await put
             else:
                 (vector,) = await self._embedder.embed([item.value["text"]])
-                await self._store.put_with_embedding(
+                version = await self._store.put_with_embedding(
                     self.at(user_id), item.key, item.value, vector, metadata, expected_version=item.version
                 )
         except Conflict:
             return None
-        return await self._store.get_item(self.at(user_id), item.key)
+        return replace(item, metadata=metadata, version=version)
 
     async def remove(self, ids: Sequence[str], user_id: str | None) -> None:
         for name in ids:

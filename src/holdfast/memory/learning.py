@@ -121,6 +121,8 @@ class Learner:
             if before is not None and before.get_loop() is asyncio.get_running_loop():
                 await asyncio.wait([before])
             await self.catch_up(user_id)
+            if self._tasks.get(user_id) is asyncio.current_task():  # else the next one is at it
+                await self._memory.none_waiting(user_id)
         except Exception as error:  # the episodes stay marked: another try finds them
             self._count(failed=1)
             log.warning("could not learn from what was said: %s: %s", type(error).__name__, error)
