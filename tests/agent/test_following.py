@@ -5,16 +5,19 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast import Agent
+from holdfast import Agent, connect
 from holdfast.core.state import AgentState
 from holdfast.errors import InvalidInput, Unavailable
 from holdfast.memory import AgentMemory, Episode, Fact
 from holdfast.memory.backends import MemoryCheckpointer
 from holdfast.memory.checkpointer import CheckpointerCapabilities
+from holdfast.memory.embedder import HashEmbedder
+from holdfast.memory.embedder.base import store_options
 from holdfast.memory.manager import LLMMemoryManager
 from holdfast.memory.store import InMemoryStore
 from holdfast.testing import FunctionModel, ScriptedModel
@@ -129,6 +132,29 @@ async def test_without_the_option_memories_are_the_users_and_stay() -> None:
     assert await stage.known() == ["lives_in Lima"]
     await stage.agent.fork("t", here, "fork", user_id=ALICE)
     assert "Lima" in await stage.shown("Where do I live?", "fork")
+
+
+@pytest.mark.parametrize("embedder", [None, HashEmbedder(64)])
+async def test_it_is_the_same_in_a_file_and_with_vectors(
+    embedder: HashEmbedder | None, tmp_path: Path
+) -> None:
+    options = {} if embedder is None else store_options(embedder)
+    async with connect(f"sqlite:{tmp_path / 'bot.db'}", **options) as connection:
+        memory = AgentMemory(connection.store, connection.checkpointer, embedder=embedder)
+        stage = Stage(memory=memory, checkpointer=None)
+        early = await stage.say("I live in Oslo.")
+        late = await stage.say("I like figs.")
+        await stage.agent.fork("t", None, "fork", user_id=ALICE)
+        await stage.rewind(early)
+        question = "Do I like figs?"
+        assert "likes figs" in await stage.shown(question, "fork")
+        assert "likes figs" not in await stage.shown(question, "t")
+        await connection.checkpointer.scoped(ALICE).delete("fork")
+        await stage.rewind(early)
+        assert (await stage.known(), await stage.said()) == (["lives_in Oslo"], ["I live in Oslo."])
+        await stage.rewind(late)
+        assert await stage.known() == ["likes figs", "lives_in Oslo"]
+        assert "I like figs." in [e.text for e in await memory.recall("figs", user_id=ALICE)]
 
 
 # ── forks ─────────────────────────────────────────────────────────────────────────────────────────

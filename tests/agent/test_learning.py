@@ -1,20 +1,27 @@
 """No turn is lost to the memory: what one run could not give it, the next run gives it, once."""
 
+import asyncio
+import json
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from holdfast import Agent, tool
-from holdfast.agent import MemoryEvent
+from holdfast.agent import AgentResult, MemoryEvent
 from holdfast.agent.progress import debts
 from holdfast.core.messages import Message
-from holdfast.errors import Unavailable
+from holdfast.errors import ModelUnavailable, Unavailable
 from holdfast.memory import AgentMemory, Episode
 from holdfast.memory.backends import MemoryCheckpointer
+from holdfast.memory.learning import LearningReport
 from holdfast.memory.manager import LLMMemoryManager, Memory
 from holdfast.memory.store import InMemoryStore
-from holdfast.testing import ScriptedModel
+from holdfast.models import ModelResponse, Usage
+from holdfast.testing import FunctionModel, ScriptedModel
 from tests.agent.support import calls, collect
 
 
@@ -180,3 +187,96 @@ async def test_a_late_turn_is_dated_when_it_was_said_and_events_tell_of_it() -> 
     late = (await memory.session_messages("t"))[0]
     assert late.occurred_at == first.state.updated_at
     assert late.checkpoint == first.checkpoint_id
+
+
+# ── what it takes ─────────────────────────────────────────────────────────────────────────────────
+
+
+def counted(said: str, prompt: int, completion: int) -> ModelResponse:
+    return ModelResponse(Message.assistant(said), Usage(prompt, completion))
+
+
+FACTS = json.dumps({"facts": [{"predicate": "likes", "object": "chess"}]})
+CHANGES = json.dumps({"changes": [{"action": "add", "content": "The user likes chess."}]})
+
+
+async def test_tokens_of_a_memory_manager_are_in_the_metrics_of_the_turn_and_beside_its_own() -> None:
+    keeper = ScriptedModel([counted("nonsense", 100, 10), counted(CHANGES, 120, 20)])
+    agent = Agent(
+        model=ScriptedModel([counted("ok", 7, 3), counted("ok", 7, 3)]),
+        memory_manager=LLMMemoryManager(InMemoryStore(), model=keeper),
+    )
+    first = await agent.run("I like chess.", thread_id="t")
+    assert (first.metrics.total_tokens, first.metrics.memory_tokens) == (10, 250)
+    second = await agent.run("Thanks!", thread_id="t")
+    assert (second.metrics.total_tokens, second.metrics.memory_tokens) == (10, 0)
+
+
+async def _result(agent: Agent, text: str) -> AgentResult:
+    return await agent.run(text)
+
+
+async def test_tokens_of_two_turns_at_once_are_not_mixed_up() -> None:
+    async def keep(messages: Any, tools: Any = None, **options: Any) -> ModelResponse:
+        await asyncio.sleep(0)
+        tokens = 100 if "chess" in (messages[-1].content or "") else 1
+        return counted(CHANGES, tokens, 0)
+
+    manager = LLMMemoryManager(InMemoryStore(), model=FunctionModel(keep))
+    agent = Agent(model=ScriptedModel(["ok"] * 6), memory_manager=manager)
+    texts = ["I like chess.", "I like go."] * 3
+    results = await asyncio.gather(*(_result(agent, text) for text in texts))
+    assert [result.metrics.memory_tokens for result in results] == [100, 1] * 3
+
+
+async def test_what_finding_facts_in_the_background_takes_can_be_read_off_the_agent() -> None:
+    class Vendor(FunctionModel):
+        provider = "openai"
+
+    failing = [False]
+
+    def answer(messages: Any, tools: Any = None, **options: Any) -> ModelResponse:
+        if "response_schema" not in options:
+            return counted("ok", 7, 3)
+        if failing[0]:
+            raise ModelUnavailable("overloaded")
+        return counted(FACTS, 50, 5)
+
+    memory = AgentMemory(InMemoryStore())
+    agent = Agent(model=Vendor(answer), memory=memory)
+    assert agent.learning == LearningReport()
+    result = await agent.run("I like chess.", user_id="alice")
+    assert result.metrics.memory_tokens == 0
+    await agent.aclose()
+    assert agent.learning == LearningReport(episodes=1, facts=1, calls=1, usage=Usage(50, 5))
+    failing[0] = True
+    await agent.run("I like go.", user_id="alice")
+    await agent.aclose()
+    report = agent.learning
+    assert (report.failed, report.episodes, report.usage.total_tokens, report.waiting) == (1, 1, 55, 0)
+    assert Agent(model=ScriptedModel([])).learning == LearningReport()
+
+
+async def test_learning_is_traced_with_its_tokens() -> None:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    keeper = ScriptedModel([counted(CHANGES, 120, 20)])
+    agent = Agent(
+        model=ScriptedModel(["ok"]),
+        memory_manager=LLMMemoryManager(InMemoryStore(), model=keeper),
+        telemetry=provider,
+    )
+    await agent.run("I like chess.", thread_id="t", user_id="alice")
+    with_facts = Agent(model=ScriptedModel(["ok"]), memory="inmemory", telemetry=provider)
+    await with_facts.run("I like chess. I like go.", thread_id="u", user_id="bob")
+    await with_facts.aclose()
+    spans = [span for span in exporter.get_finished_spans() if span.name == "memory learn"]
+    told = [dict(span.attributes or {}) for span in spans]
+    assert [(t["user.id"], t["gen_ai.usage.input_tokens"], t["holdfast.memory.found"]) for t in told] == [
+        ("alice", 120, 1),
+        ("bob", 0, 0),
+        ("bob", 0, 2),
+    ]
+    assert told[0]["gen_ai.conversation.id"] == "t"
+    assert all(span.parent is not None for span in spans)

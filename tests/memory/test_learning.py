@@ -116,6 +116,20 @@ def test_after_an_outage_of_the_model_nobody_waits_for_a_lease() -> None:
     run(scenario)
 
 
+def test_a_user_is_on_the_list_as_long_as_there_is_something_to_find() -> None:
+    async def scenario(memory: AgentMemory, clock: FrozenClock) -> None:
+        learner = Learner(memory)
+        for number in range(3):
+            await say(memory, f"I like thing {number}.", "alice")
+            learner.learn_soon("alice")
+        assert await waiting(memory) == ["alice"]
+        await learner.drain()
+        assert await waiting(memory) == []
+        assert len(await known(memory, "alice")) == 3
+
+    run(scenario)
+
+
 def test_a_user_who_is_forgotten_is_on_no_list() -> None:
     async def scenario(memory: AgentMemory, clock: FrozenClock) -> None:
         await say(memory, "I live in Oslo.", "alice")

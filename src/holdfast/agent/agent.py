@@ -39,6 +39,7 @@ from holdfast.memory.records import Checkpoint, Page
 if TYPE_CHECKING:
     from holdfast.memory.agent_memory import AgentMemory
     from holdfast.memory.checkpointer import BaseCheckpointer
+    from holdfast.memory.learning import LearningReport
 
 __all__ = ["Agent"]
 
@@ -65,7 +66,8 @@ class Agent:
             changes["instructions"] = instructions
         self.config = configure(config, changes)
         model = resolve_model(self.config.model)
-        self._memories = Memories(self.config, model)
+        telemetry = resolve_telemetry(self.config.telemetry)
+        self._memories = Memories(self.config, model, telemetry)
         self._checkpointer, self._owned, self._keeps_unnamed = open_checkpointer(
             self.config.checkpointer, self._memories.checkpointer
         )
@@ -73,7 +75,6 @@ class Agent:
         self._tools = resolve_tools([*self.config.tools, *self._memories.tools])
         self._cache = ThreadCache()
         reflexion = resolve_reflexion(self.config.reflexion)
-        telemetry = resolve_telemetry(self.config.telemetry)
         self._kit = Kit(
             agent_id=self.config.agent_id,
             model=model,
@@ -99,6 +100,11 @@ class Agent:
     def memory(self) -> "AgentMemory | None":
         """The long-term memory, if it was given one."""
         return self._memories.memory
+
+    @property
+    def learning(self) -> "LearningReport":
+        """What finding facts in the background has taken since the agent was made: tokens, facts, failures."""
+        return self._memories.report
 
     @property
     def checkpointer(self) -> "BaseCheckpointer":

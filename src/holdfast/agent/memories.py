@@ -10,12 +10,13 @@ if TYPE_CHECKING:
 
     from holdfast.agent.config import AgentConfig
     from holdfast.agent.progress import Debt
+    from holdfast.agent.telemetry import AnyTelemetry
     from holdfast.agent.user_memory import TurnMemory
     from holdfast.core.state import AgentState
     from holdfast.memory.agent_memory import AgentMemory
     from holdfast.memory.checkpointer import BaseCheckpointer
     from holdfast.memory.following import Following
-    from holdfast.memory.learning import Learner
+    from holdfast.memory.learning import Learner, LearningReport
     from holdfast.memory.manager import BaseMemoryManager
     from holdfast.models.base import Model
     from holdfast.tools import Tool
@@ -31,7 +32,7 @@ VENDORS: Final = ("anthropic", "litellm", "oci", "ollama", "openai", "openrouter
 class Memories:
     """What an agent remembers by: a memory, a manager, or nothing."""
 
-    def __init__(self, config: "AgentConfig", model: "Model") -> None:
+    def __init__(self, config: "AgentConfig", model: "Model", telemetry: "AnyTelemetry") -> None:
         self.manager = _manager(config.memory_manager)
         self.memory: AgentMemory | None = None
         self.learner: Learner | None = None
@@ -41,7 +42,7 @@ class Memories:
 
             self.memory = resolve_memory(config.memory)
             self._owned = self.memory is not config.memory
-            self.learner = _learner(self.memory, model, config.extract_facts)
+            self.learner = _learner(self.memory, model, config.extract_facts, telemetry)
         self.follows = config.memory_follows_thread
         self._threads: BaseCheckpointer | None = None
         self._tools = config.memory_tools
@@ -130,6 +131,13 @@ class Memories:
                 raise
             log.warning("could not learn: %s: %s", type(error).__name__, error)
 
+    @property
+    def report(self) -> "LearningReport":
+        """What finding facts in the background has taken."""
+        from holdfast.memory.learning import LearningReport
+
+        return LearningReport() if self.learner is None else self.learner.report
+
     async def catch_up(self) -> int:
         """Find facts in all episodes of all users that wait for it."""
         return 0 if self.learner is None else await self.learner.catch_up_all()
@@ -154,7 +162,9 @@ def _manager(given: object) -> "BaseMemoryManager | None":
     return given
 
 
-def _learner(memory: "AgentMemory", model: "Model", extract: bool | None) -> "Learner | None":
+def _learner(
+    memory: "AgentMemory", model: "Model", extract: bool | None, telemetry: "AnyTelemetry"
+) -> "Learner | None":
     if memory.facts is None or extract is False:
         return None
     from holdfast.memory.learning import Learner
@@ -162,4 +172,4 @@ def _learner(memory: "AgentMemory", model: "Model", extract: bool | None) -> "Le
     provider = getattr(model, "provider", None)  # any object with the two methods is a model
     # Models for tests would answer with the next line of their script.
     asked = provider in VENDORS or (extract is True and provider not in ("testing", "mock"))
-    return Learner(memory, model if asked else None)
+    return Learner(memory, model if asked else None, watch=telemetry.learning)

@@ -13,6 +13,7 @@ from holdfast.agent.user_memory import Said
 from holdfast.core.errors import HoldfastError
 from holdfast.core.messages import Message, Role
 from holdfast.memory.fence import fenced
+from holdfast.models.metering import metered
 
 __all__ = ["follow", "learn", "learn_owed", "recall", "with_recalled"]
 
@@ -65,12 +66,24 @@ async def _pay(session: Session, owed: tuple[Debt, ...]) -> tuple[Debt, ...]:
     assert session.memory is not None
     for place, debt in enumerate(owed):
         try:
-            learned = await session.memory.learn(Said.of(debt, session.state, session.journal.thread_id))
+            learned = await _learn(session, Said.of(debt, session.state, session.journal.thread_id))
         except Exception as error:
             await _failed(session, "learn", error)
             return owed[place:]
         await session.emit(MemoryEvent("learned", tuple(learned)))
     return ()
+
+
+async def _learn(session: Session, said: Said) -> list[str]:
+    assert session.memory is not None
+    telemetry = session.kit.telemetry
+    with telemetry.learning(session.context.user_id, session.span) as span, metered() as meter:
+        try:
+            learned = await session.memory.learn(said)
+        finally:
+            session.memory_tokens += meter.usage.total_tokens
+        span.learned(meter.usage, len(learned))
+    return learned
 
 
 async def follow(session: Session) -> None:

@@ -25,7 +25,11 @@ STOP_REASONS: Final[tuple[StopReason, ...]] = get_args(StopReason)
 
 @dataclass(frozen=True, slots=True)
 class ExecutionMetrics:
-    """What one turn took, also when it was interrupted and resumed; ``duration_ms`` is the last run's alone."""
+    """What one turn took, also when it was interrupted and resumed; ``duration_ms`` is the last run's alone.
+
+    ``memory_tokens`` are those with which a memory manager asked a model what to keep, in the last run. They are not
+    part of ``total_tokens``: no budget of the turn counts them.
+    """
 
     iterations: int = 0
     tool_calls: int = 0
@@ -33,6 +37,7 @@ class ExecutionMetrics:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     duration_ms: float = 0.0
+    memory_tokens: int = 0
 
     @property
     def total_tokens(self) -> int:

@@ -61,6 +61,7 @@ class Session:
     approvals: tuple[ToolCall, ...] = ()
     memory: "TurnMemory | None" = None
     recalled: str | None = None
+    memory_tokens: int = 0
     prompted: bool = False
     unstarted: tuple[ToolCall, ...] = ()
     waited: frozenset[str] = frozenset()
@@ -128,7 +129,9 @@ class Session:
             message=self.final,
             state=self.state,
             stop_reason=self.stop_reason,
-            metrics=self.turn.metrics(self.state, self.limits.elapsed_ms()),
+            metrics=replace(
+                self.turn.metrics(self.state, self.limits.elapsed_ms()), memory_tokens=self.memory_tokens
+            ),
             thread_id=self.journal.thread_id,
             run_id=self.state.run_id,
             user_id=self.context.user_id,

@@ -15,7 +15,7 @@ from holdfast.agent.channel import Left
 from holdfast.core.errors import InvalidInput, MissingExtra
 from holdfast.core.frozen import thaw
 from holdfast.core.messages import Message, Role, ToolCall, ToolResult, as_text
-from holdfast.models.base import Model, ModelResponse
+from holdfast.models.base import Model, ModelResponse, Usage
 
 if TYPE_CHECKING:
     from opentelemetry import context, trace
@@ -111,6 +111,15 @@ class Telemetry:
             "gen_ai.conversation.id": parent.thread_id if isinstance(parent, TurnSpan) else None,
         }
         return Span(self, self._start("checkpoint", parent, attributes), current=True)
+
+    def learning(self, user_id: str | None = None, parent: "AnySpan | None" = None) -> "LearningSpan":
+        """What a memory does to learn from a turn, or from an episode of it; it is current while it lasts."""
+        attributes = {
+            "holdfast.memory.action": "learn",
+            "user.id": user_id,
+            "gen_ai.conversation.id": parent.thread_id if isinstance(parent, TurnSpan) else None,
+        }
+        return LearningSpan(self, self._start("memory learn", parent, attributes), current=True)
 
     def _start(
         self,
@@ -247,6 +256,22 @@ class ToolSpan(Span):
             self.set(**{"gen_ai.tool.call.result": result.error or result.content})
 
 
+class LearningSpan(Span):
+    """What a memory learned."""
+
+    __slots__ = ()
+
+    def learned(self, usage: Usage, facts: int) -> None:
+        """So many tokens it took, and so many things there are to keep."""
+        self.set(
+            **{
+                "gen_ai.usage.input_tokens": usage.prompt_tokens,
+                "gen_ai.usage.output_tokens": usage.completion_tokens,
+                "holdfast.memory.found": facts,
+            }
+        )
+
+
 class NullSpan:
     """What `NoTelemetry` gives: does nothing."""
 
@@ -262,6 +287,9 @@ class NullSpan:
         pass
 
     def result(self, result: "AgentResult | ToolResult") -> None:
+        pass
+
+    def learned(self, usage: Usage, facts: int) -> None:
         pass
 
 
@@ -291,6 +319,9 @@ class NoTelemetry:
         return _NULL
 
     def checkpoint(self, step: str, parent: "AnySpan | None" = None) -> NullSpan:
+        return _NULL
+
+    def learning(self, user_id: str | None = None, parent: "AnySpan | None" = None) -> NullSpan:
         return _NULL
 
 

@@ -25,6 +25,8 @@ from holdfast.memory.waiting import Waiting
 
 if TYPE_CHECKING:
     from holdfast.memory.checkpointer import BaseCheckpointer
+    from holdfast.memory.consolidating import Consolidation
+    from holdfast.models.base import Model
 
 __all__ = ["AgentMemory"]
 
@@ -311,11 +313,42 @@ class AgentMemory:
                 counts[kind] += 1
         return counts
 
+    async def consolidate(
+        self, *, user_id: str | UnsetType | None = UNSET, model: "Model | None" = None
+    ) -> "Consolidation":
+        """Put in order what is known of a user, or of all who have something to learn from. Nothing is lost by it.
+
+        Facts are found in what was said and nobody has looked at, by ``model`` if there is one, else by rules. What was
+        said in several ways is said in one: the other statements are retracted, and stay in the history.
+        """
+        from holdfast.memory.consolidating import Consolidation, consolidate_user
+
+        if user_id is not UNSET:
+            return await consolidate_user(self, user_id, model)
+        report = Consolidation()
+        for user in [user async for user in self.waiting_users()]:
+            report += await consolidate_user(self, user, model)
+        return report
+
     # ── for the extraction ────────────────────────────────────────────────────────────────────────
 
     async def unlearned(self, user_id: str | None, now_us: int, limit: int) -> list[StoreItem]:
         """Episodes that are marked and that nobody is at, oldest first."""
         return await self._episodes.unlearned(user_id, now_us, limit)
+
+    async def mark_unlearned(self, user_id: str | None) -> int:
+        """Mark what the user said and what was noted, if nobody has looked for facts there; returns how many."""
+        done = 0
+        async for item in self._episodes.each(user_id):
+            if "learned" not in item.metadata and item.metadata.get("speaker") in (None, "user", "note"):
+                done += await self._episodes.mark(item, user_id, learned=False, lease_until=0) is not None
+        if done:
+            await self._waiting.add(user_id)
+        return done
+
+    async def count_waiting(self, user_id: str | None) -> int:
+        """How many episodes are marked."""
+        return len(await self._episodes.marked(user_id, 1_000))
 
     def waiting_users(self) -> AsyncIterator[str | None]:
         """The users who may have such episodes; ``None`` is nobody in particular."""
@@ -323,10 +356,10 @@ class AgentMemory:
 
     async def none_waiting(self, user_id: str | None) -> None:
         """Take a user off that list who has no marked episode any more."""
-        if await self._episodes.marked(user_id):
-            return
         await self._waiting.remove(user_id)
-        if await self._episodes.marked(user_id):  # one came just now, and its writer saw the entry
+        if await self._episodes.marked(
+            user_id
+        ):  # looked for afterwards: one that comes now finds the entry gone
             await self._waiting.add(user_id)
 
     async def claim(self, item: StoreItem, user_id: str | None, until_us: int) -> StoreItem | None:

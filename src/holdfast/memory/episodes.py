@@ -3,7 +3,7 @@
 import hashlib
 import heapq
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +83,7 @@ class Episodes:
             if not episode.text.strip():
                 raise InvalidInput("text must not be blank: an episode says something")
         embedder = await self.embedder()
-        there = {episode.id: await self.find(episode.id, user_id) for episode in episodes if episode.id}
+        there = await self._there([episode.id for episode in episodes if episode.id], user_id)
         fresh = [episode for episode in episodes if there.get(episode.id) is None]
         first = {
             session: await self._reserve(session, user_id, sum(e.session_id == session for e in fresh))
@@ -108,6 +108,13 @@ class Episodes:
                 done = await self.find(done.id, user_id) or done
             kept.append(done)
         return kept
+
+    async def _there(self, ids: Sequence[str], user_id: str | None) -> dict[str, Episode | None]:
+        """Those of these that there are."""
+        named = [validate.identifier(name, "episode.id") for name in ids]
+        values = await self._store.get_batch([(self.at(user_id), name) for name in named]) if named else []
+        there = [name for name, value in zip(named, values, strict=True) if value is not None]
+        return {name: await self.find(name, user_id) for name in there}
 
     async def find(self, episode_id: str, user_id: str | None) -> Episode | None:
         """The episode with this id, if there is one."""
@@ -202,9 +209,9 @@ class Episodes:
         found = await self._store.search(self.at(user_id), None, limit, filter=condition)
         return sorted(found, key=lambda item: (item.metadata["at"], item.metadata["ordinal"]))
 
-    async def marked(self, user_id: str | None) -> bool:
-        """Whether there is an episode that nobody has learned from."""
-        return bool(await self._store.search(self.at(user_id), None, 1, filter={"learned": False}))
+    async def marked(self, user_id: str | None, limit: int = 1) -> list[StoreItem]:
+        """Some of the episodes that nobody has learned from."""
+        return list(await self._store.search(self.at(user_id), None, limit, filter={"learned": False}))
 
     async def mark(self, item: StoreItem, user_id: str | None, **changes: Any) -> StoreItem | None:
         """Change what is noted beside an episode; ``None`` if it was changed or removed meanwhile."""
@@ -212,18 +219,17 @@ class Episodes:
         embedder = await self.embedder()
         try:
             if embedder is None:
-                put = self._store.put(
+                version = await self._store.put(
                     self.at(user_id), item.key, item.value, metadata, expected_version=item.version
                 )
-                await put
             else:
                 (vector,) = await embedder.embed([item.value["text"]])
-                await self._store.put_with_embedding(
+                version = await self._store.put_with_embedding(
                     self.at(user_id), item.key, item.value, vector, metadata, expected_version=item.version
                 )
         except Conflict:
             return None
-        return await self._store.get_item(self.at(user_id), item.key)
+        return replace(item, metadata=metadata, version=version)
 
     async def remove(self, ids: Sequence[str], user_id: str | None) -> None:
         for name in ids:

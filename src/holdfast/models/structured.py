@@ -11,6 +11,7 @@ from holdfast.core.errors import InvalidInput, ModelError
 from holdfast.core.frozen import thaw
 from holdfast.core.messages import Message
 from holdfast.models.base import Model, as_response
+from holdfast.models.metering import count
 
 __all__ = ["complete_as", "json_schema", "parse_json", "schema_name", "strict_schema"]
 
@@ -119,6 +120,7 @@ async def complete_as(
     problem = ""
     for _ in range(attempts):
         answer = as_response(await model.complete(conversation, response_schema=schema, **options))
+        count(answer.usage)
         text = answer.message.content or ""
         try:
             return _read(text, schema, shape)

@@ -168,6 +168,28 @@ class FactStore:
         mark = Change("", "retract", self._now(), targets=tuple(sorted(targets)), **extra)
         return await self._ledger.put_mark(where, mark, changes, places)
 
+    async def retract_change(
+        self,
+        change_id: str,
+        reason: str | None = None,
+        *,
+        user_id: str | None = None,
+        author: str | None = None,
+    ) -> Change | None:
+        """Say that one statement is wrong, and not what else states the same. ``None``: there is no such statement."""
+        where, key = self._ledger.at(user_id), _id_of(change_id, "change_id")
+        found = await self._ledger.find([where], key)
+        if found is None or found[1].metadata["kind"] != "add":
+            return None
+        place = items.place_of(items.change_of(found[1]))
+        changes = await self._ledger.slot(where, place)
+        known = retractions(alive(changes))
+        if key in known:
+            return known[key]
+        extra = _occasion(author, None, None, reason)
+        mark = Change("", "retract", self._now(), targets=(key,), **extra)
+        return await self._ledger.put_mark(where, mark, changes, [place])
+
     async def retract_sources(
         self,
         sources: Iterable[str],

@@ -19,6 +19,7 @@ from holdfast.memory.manager.asking import ask_for_changes
 from holdfast.memory.manager.base import BaseMemoryManager
 from holdfast.memory.manager.ranking import rank
 from holdfast.memory.manager.records import Memory, MemoryType
+from holdfast.memory.manager.slots import slot_of
 from holdfast.memory.records import StoreItem
 from holdfast.memory.store import BaseStore
 from holdfast.memory.text import analyse
@@ -46,8 +47,9 @@ class LLMMemoryManager(BaseMemoryManager):
     """A memory is the item at ``namespace_prefix + (type,)`` with its ``content`` in the value.
 
     With ``extract_fn``, that finds what is worth keeping; else ``model`` does, which is shown what is known, so that it
-    adds, updates or drops; with neither, careful rules. The same thing under a new key is one memory, not two. What is
-    replaced, dropped or, beyond ``max_memories``, too old is kept at ``namespace_prefix + ("history",)``.
+    adds, updates or drops; with neither, careful rules. The same thing under a new key is one memory, not two, and what
+    says otherwise about a thing of which there is one takes its place. What is replaced, dropped or, beyond
+    ``max_memories``, too old is kept at ``namespace_prefix + ("history",)``.
     """
 
     def __init__(
@@ -147,9 +149,10 @@ class LLMMemoryManager(BaseMemoryManager):
                     gone += name != HISTORY
         return gone
 
-    async def history(self) -> list[StoreItem]:
-        """What was replaced, dropped or retired, newest first."""
-        return list(await self._store.search((*self._prefix, HISTORY), None, 1_000))
+    async def history(self, key: str | None = None) -> list[StoreItem]:
+        """What was replaced, dropped or retired, newest first: of all memories, or under one key."""
+        only = None if key is None else {"value.key": validate.identifier(key, "key")}
+        return list(await self._store.search((*self._prefix, HISTORY), None, 1_000, filter=only))
 
     # ── how they are kept ─────────────────────────────────────────────────────────────────────────
 
@@ -173,7 +176,7 @@ class LLMMemoryManager(BaseMemoryManager):
         same = _same(memory, known)
         if memory.metadata.get("drop"):
             return same is not None and await self._drop(same, known)
-        if same is not None and _says(same.memory.content) == _says(memory.content):
+        if same is not None and _adds_nothing(memory, same.memory):
             return False
         for attempt in range(_ATTEMPTS):
             namespace = (*self._prefix, memory.type.value)
@@ -190,18 +193,20 @@ class LLMMemoryManager(BaseMemoryManager):
                     expected_version=0 if same is None else same.item.version,
                 )
                 known[:] = await self._known()
+                for other in _contradicted(memory, key, known):
+                    await self._drop(other, known, "replaced")
                 return True
             except Conflict:
                 if attempt + 1 == _ATTEMPTS:
                     raise
                 known[:] = await self._known()
                 same = _same(memory, known)
-                if same is not None and _says(same.memory.content) == _says(memory.content):
+                if same is not None and _adds_nothing(memory, same.memory):
                     return False
         raise AssertionError("the last attempt returns or raises")
 
-    async def _drop(self, each: _Known, known: list[_Known]) -> bool:
-        await self._remember(each, "dropped")
+    async def _drop(self, each: _Known, known: list[_Known], why: str = "dropped") -> bool:
+        await self._remember(each, why)
         known.remove(each)
         return await self._store.delete(each.item.namespace, each.item.key)
 
@@ -241,11 +246,33 @@ def _says(content: str) -> tuple[str, ...]:
 
 
 def _same(memory: Memory, known: Sequence[_Known]) -> _Known | None:
-    """What the memory replaces or repeats: the one under its key, or one of its type that says the same."""
+    """What the memory replaces or repeats: the one under its key, one of its type that says the same, or the newest
+    one of its type that says otherwise about what there is one of."""
     mine = [each for each in known if each.memory.type is memory.type]
     by_key = next((each for each in mine if each.memory.key == memory.key), None)
     said = _says(memory.content)
-    return by_key or next((each for each in mine if _says(each.memory.content) == said), None)
+    found = by_key or next((each for each in mine if _says(each.memory.content) == said), None)
+    if found is not None or memory.metadata.get("drop"):
+        return found
+    return next(iter(_contradicted(memory, memory.key, known)), None)
+
+
+def _contradicted(memory: Memory, key: str, known: Sequence[_Known]) -> list[_Known]:
+    """Those of its type, under other keys, that are about the very thing of which it says something: one lives in one
+    place, and likes many things."""
+    slot = slot_of(memory.content)
+    if slot is None:
+        return []
+    others = [each for each in known if each.memory.type is memory.type and each.memory.key != key]
+    return [each for each in others if slot.same_as(slot_of(each.memory.content))]
+
+
+def _adds_nothing(memory: Memory, known: Memory) -> bool:
+    """Whether it says what is known, or, in fewer words, less."""
+    if _says(memory.content) == _says(known.content):
+        return True
+    new, old = slot_of(memory.content), slot_of(known.content)
+    return new is not None and old is not None and new.same_as(old) and new.value < old.value
 
 
 def _by_rules(text: str) -> list[Memory]:
