@@ -237,6 +237,20 @@ def test_what_is_written_meanwhile_is_neither_lost_nor_brought_back(place: Place
     asyncio.run(scenario())
 
 
+def test_two_that_do_it_at_once_complete_it_together(place: Place) -> None:
+    async def scenario() -> None:
+        old = place.memory(HashEmbedder())
+        for user in ("alice", "bob"):
+            await said(old, user, PORTION + 5)
+        memories = [place.memory(Named()), place.memory(Named())]
+        done = await asyncio.gather(*(memory.reembed() for memory in memories))
+        assert sum(one.dropped for one in done) == sum(one.embedded for one in done) == 2 * (PORTION + 5)
+        assert await memories[0].reembed() == Reembedded("other")
+        assert await found(memories[1], "word7", "bob") == ("word7 of bob", True)
+
+    asyncio.run(scenario())
+
+
 def test_an_episode_that_never_stays_the_same_is_a_conflict_in_the_end(place: Place) -> None:
     async def scenario() -> None:
         (episode,) = await said(place.memory(None), "alice", 1)
