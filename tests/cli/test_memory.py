@@ -64,7 +64,18 @@ def test_long_texts_are_cut_to_the_terminal_and_whole_everywhere_else(memories: 
     assert HARBOUR in memories.run("memory", "list", *ALICE, "--json").stdout
 
 
-@pytest.mark.parametrize("command", ["search Lisbon", "facts", "blame 1234", "forget --yes", "export"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "search Lisbon",
+        "facts",
+        "blame 1234",
+        "forget --yes",
+        "export",
+        "list --show blocks",
+        "list --session s",
+    ],
+)
 def test_nobody_is_meant_only_when_it_is_written_out(memories: Database, command: str) -> None:
     result = memories.run("memory", *command.split())
     assert result.exit_code == 2
@@ -126,7 +137,8 @@ def test_facts_are_asked_for_on_both_axes_of_time(memories: Database) -> None:
         ["user", "lives_in", "Lisbon"],
         ["user", "lives_in", "Oslo"],
     ]
-    assert len(known("--history")) == 3
+    assert known("--history", "--predicate", "Lives in") == known("--history", "--predicate", "lives_in")
+    assert len(known("--history", "--subject", "I")) == len(known("--history")) == 3
     assert known("--subject", "user", "--predicate", "lives_in", "--history")[0][2] == "Lisbon"
     nothing = memories.run("memory", "facts", *ALICE, "--known-at", "2024-05-01T12:00Z")
     assert (nothing.exit_code, nothing.stdout) == (1, "")

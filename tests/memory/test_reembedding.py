@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import Conflict, InvalidInput, VectorMismatch
+from holdfast.errors import Conflict, InvalidInput, Unsupported, VectorMismatch
 from holdfast.memory import AgentMemory, Episode
 from holdfast.memory.buckets import bucket_of
 from holdfast.memory.embedder import Embedder, HashEmbedder, store_options
 from holdfast.memory.reembedding import PORTION, Reembedded
 from holdfast.memory.store import BaseStore, InMemoryStore
 from holdfast.memory.store_backends import SQLiteStore
+from holdfast.memory.store_capabilities import StoreCapabilities
 from holdfast.memory.store_requests import WriteRequest
 
 pytest.importorskip("numpy", reason="needs numpy")
@@ -237,6 +238,20 @@ def test_what_is_written_meanwhile_is_neither_lost_nor_brought_back(place: Place
     asyncio.run(scenario())
 
 
+def test_two_that_do_it_at_once_complete_it_together(place: Place) -> None:
+    async def scenario() -> None:
+        old = place.memory(HashEmbedder())
+        for user in ("alice", "bob"):
+            await said(old, user, PORTION + 5)
+        memories = [place.memory(Named()), place.memory(Named())]
+        done = await asyncio.gather(*(memory.reembed() for memory in memories))
+        assert sum(one.dropped for one in done) == sum(one.embedded for one in done) == 2 * (PORTION + 5)
+        assert await memories[0].reembed() == Reembedded("other")
+        assert await found(memories[1], "word7", "bob") == ("word7 of bob", True)
+
+    asyncio.run(scenario())
+
+
 def test_an_episode_that_never_stays_the_same_is_a_conflict_in_the_end(place: Place) -> None:
     async def scenario() -> None:
         (episode,) = await said(place.memory(None), "alice", 1)
@@ -301,6 +316,18 @@ def test_what_has_no_text_is_left_out_and_counted(place: Place) -> None:
         assert await memory.reembed() == Reembedded("other", skipped=2)
 
     asyncio.run(scenario())
+
+
+def test_a_store_that_can_not_compare_and_set_is_refused() -> None:
+    class Careless(InMemoryStore):
+        @property
+        def capabilities(self) -> StoreCapabilities:
+            return StoreCapabilities.all_but("compare_and_set")
+
+    embedder = Named()
+    memory = AgentMemory(Careless(**store_options(embedder)), embedder=embedder)
+    with pytest.raises(Unsupported, match="compare_and_set"):
+        asyncio.run(memory.reembed())
 
 
 def test_without_an_embedder_there_is_nothing_to_embed_with(place: Place) -> None:

@@ -8,9 +8,12 @@ import pytest
 
 from holdfast.agent import Agent
 from holdfast.errors import InvalidInput, VectorMismatch
+from holdfast.memory import AgentMemory
 from holdfast.memory.embedder import HashEmbedder, LocalEmbedder, resolve_embedder
 from holdfast.memory.embedder.base import Embedder, space_of_embedder
 from holdfast.memory.embedder.resolve import embedder_by_record
+from holdfast.memory.embedder.sticky import StickyEmbedder
+from holdfast.memory.store import InMemoryStore
 from holdfast.memory.vectors import Metric, VectorSpace
 from holdfast.resolving import LazyMemory, resolve_memory
 
@@ -132,6 +135,25 @@ def test_each_namespace_stays_with_its_own(tmp_path: Path, monkeypatch: pytest.M
         async with LazyMemory(url, namespace="one") as memory:
             await memory.remember("Hello again.", user_id="bob")
             assert await memory.store.space_of(("memory", "one", "u:bob"), prefix=True) is not None
+
+    asyncio.run(scenario())
+
+
+def test_a_store_that_can_not_tell_its_vectors_works_with_the_automatic_choice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Silent(InMemoryStore):
+        async def _space_of(self, namespace: tuple[str, ...], prefix: bool) -> VectorSpace | None:
+            raise self._missing("space_of")
+
+    monkeypatch.setenv("HOLDFAST_EMBEDDER", "hash")
+
+    async def scenario() -> None:
+        store = Silent()
+        async with AgentMemory(store, embedder=StickyEmbedder(store, "default")) as memory:
+            await memory.remember("The boat is blue.", user_id="alice")
+            (hit,) = await memory.recall_scored("boat", user_id="alice")
+            assert "meaning" in hit.parts
 
     asyncio.run(scenario())
 

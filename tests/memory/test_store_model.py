@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from holdfast.core.errors import Conflict
 from holdfast.memory.backends.memory_store import InMemoryStore, Storage
-from holdfast.memory.store_requests import ItemDelete, ItemPut, WriteRequest
-from holdfast.memory.vectors import Metric
+from holdfast.memory.store_requests import ItemDelete, ItemPut, Namespace, WriteRequest
+from holdfast.memory.vectors import Metric, VectorSpace
 from holdfast.testing.store_model import StoreStep, compare_stores, store_steps
 from holdfast.testing.store_suite import OpenStore
 
@@ -83,6 +83,11 @@ def test_the_steps_reach_what_matters() -> None:
             done["written over an expired one"] += held is not None and not live
             return super()._apply(op, now_us)
 
+        async def _change_space(self, namespace: Namespace, space: VectorSpace) -> int:
+            gone = await super()._change_space(namespace, space)
+            done["vectors given up"] += bool(gone)
+            return gone
+
         async def _write(self, request: WriteRequest) -> list[int]:
             try:
                 written = await super()._write(request)
@@ -92,11 +97,18 @@ def test_the_steps_reach_what_matters() -> None:
             done["required"] += bool(request.require and request.ops)
             return written
 
-    @settings(max_examples=30, database=None, derandomize=True)  # enough to count
+    @settings(max_examples=100, database=None, derandomize=True)  # enough to count
     @given(steps=store_steps())
     def run(steps: list[StoreStep]) -> None:
         asyncio.run(compare_stores(opener(), opener(Counting), steps, every=100))
 
     run()
-    wanted = ("deleted", "replaced", "written over an expired one", "conflict", "required")
+    wanted = (
+        "deleted",
+        "replaced",
+        "written over an expired one",
+        "conflict",
+        "required",
+        "vectors given up",
+    )
     assert min(done[what] for what in wanted) >= 10, done

@@ -1,5 +1,6 @@
 """The conformance suite on a real PostgreSQL: with and without pgvector, and the blocking twin."""
 
+import asyncio
 from dataclasses import fields
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from holdfast.memory.backends.postgres_store import PostgresStore, PostgresSyncStore
 from holdfast.memory.store import BaseStore, StoreCapabilities
 from holdfast.testing.store_cases.nearness import NearnessCases
+from holdfast.testing.store_cases.spaces import NEW, OLD, SpaceCases
 from holdfast.testing.store_suite import OpenStore, StoreSuite
 from tests.memory.facing_store import BlockingStoreFace
 from tests.servers.fixtures import Database
@@ -39,7 +41,7 @@ class TestPostgresStoreWithoutIndex(NearnessCases):
         )
 
 
-class TestPostgresStoreWithIndexAlways(NearnessCases):
+class TestPostgresStoreWithIndexAlways(NearnessCases, SpaceCases):
     """The index is used from the first vector on."""
 
     required = ALL
@@ -58,3 +60,21 @@ class TestPostgresSyncStore(StoreSuite):
             return BlockingStoreFace(PostgresSyncStore(postgres.url, schema="notes", **given(options)))
 
         return open_twin
+
+
+def test_a_store_that_is_opened_for_its_vectors_later_has_the_index_too(postgres: Database) -> None:
+    async def scenario() -> None:
+        async with PostgresStore(postgres.url, index_vectors_from=0) as store:
+            store._open_space(OLD)
+            await store.put_with_embedding(("n",), "k", 1, [1, 0])
+            assert await store.index_vectors() == 1
+            assert await store.vector_search_by(("n",)) == "hnsw"
+            await store.change_space(("n",), NEW)
+            store._open_space(NEW)
+            assert await store.search_by_embedding(("n",), [1, 0, 0]) == []
+            await store.put_with_embedding(("n",), "k", 1, [1, 0, 0])
+            assert await store.index_vectors() == 1
+            (hit,) = await store.search_by_embedding(("n",), [1, 0, 0])
+            assert hit.item.key == "k"
+
+    asyncio.run(scenario())

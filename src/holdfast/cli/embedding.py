@@ -8,7 +8,6 @@ from holdfast.cli.failures import USAGE, Failure
 from holdfast.cli.memory_group import MemorySession, add_common, open_memory
 from holdfast.cli.progress import counted
 from holdfast.memory.embedder.base import Embedder
-from holdfast.memory.embedder.resolve import resolve_embedder
 from holdfast.memory.reembedding import Reembedded
 
 
@@ -33,6 +32,8 @@ def reembed(embedder: str, dry_run: bool, namespace: str, anonymous: bool) -> in
     Name the same embedder in your program: vectors of two are never compared. Fields in a pipe: embedder, users,
     vectors given up, episodes embedded, episodes without text.
     """
+    from holdfast.memory.embedder.resolve import resolve_embedder
+
     settings = settings_now()
     found = resolve_embedder(embedder)
     if found is None:

@@ -15,7 +15,6 @@ from holdfast.cli.output import Column
 from holdfast.cli.progress import progress
 from holdfast.cli.remembered import count
 from holdfast.memory.embedder.base import space_of_embedder
-from holdfast.memory.embedder.resolve import is_automatic, resolve_embedder
 from holdfast.memory.embedder.sticky import StickyEmbedder
 
 
@@ -49,7 +48,8 @@ async def forget(
     if not agreed(f"Forget {what}{also}? It can't be undone.", yes=yes):
         session.out.remark("nothing was forgotten")
         return NOTHING
-    receipt = await session.memory.forget(
+    memory = session.with_threads() if threads else session.memory
+    receipt = await memory.forget(
         user_id=session.whose, session_id=session_id, before=before, threads=threads
     )
     kinds = sorted({*receipt.removed, *receipt.remaining})
@@ -124,6 +124,8 @@ async def import_(session: MemorySession, source: str, embedder: str) -> None:
 
     All of it is checked before the first item is written. Vectors are made anew. Fields in a pipe: user, items.
     """
+    from holdfast.memory.embedder.resolve import is_automatic, resolve_embedder
+
     if is_automatic(embedder):
         memory = session.with_embedder(StickyEmbedder(session.store, session.namespace))
     else:

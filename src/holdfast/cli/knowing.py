@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,8 +11,9 @@ from holdfast.cli.failures import NOTHING, USAGE, Failure
 from holdfast.cli.memory_group import MemorySession, memory_command, moment_option
 from holdfast.cli.output import Column
 from holdfast.cli.reading import LIMIT
-from holdfast.memory.episodes import as_episode
-from holdfast.memory.facts import Change, Fact
+
+if TYPE_CHECKING:
+    from holdfast.memory.facts import Change, Fact
 
 _SHORT = 8
 _LEAST = 4
@@ -84,9 +85,12 @@ async def facts(
 
 async def _history(
     session: MemorySession, subject: str | None, predicate: str | None, known_at: datetime | None
-) -> list[Fact]:
+) -> "list[Fact]":
     """Of each subject and predicate that anything was said about."""
+    from holdfast.memory.facts.words import predicate_of
+
     user, store = session.whose, session.facts
+    wanted = None if predicate is None else predicate_of(predicate)
     if subject is not None and predicate is not None:
         return await store.history(subject, predicate, known_at=known_at, user_id=user)
     pairs: dict[tuple[str, str], None] = {}
@@ -99,13 +103,13 @@ async def _history(
             break
     found: dict[str, Fact] = {}
     for about, name in sorted(pairs):
-        if predicate is None or name == predicate:
+        if wanted in (None, name):
             for fact in await store.history(subject or about, name, known_at=known_at, user_id=user):
                 found[fact.id] = fact
     return list(found.values())
 
 
-def as_record(fact: Fact) -> dict[str, Any]:
+def as_record(fact: "Fact") -> dict[str, Any]:
     """A fact for JSON and tables."""
     return {column.key: getattr(fact, column.key) for column in _COLUMNS}
 
@@ -161,8 +165,10 @@ async def _resolve(session: MemorySession, reference: str) -> str:
     return found[0]
 
 
-async def _told(session: MemorySession, change: Change) -> dict[str, Any]:
+async def _told(session: MemorySession, change: "Change") -> dict[str, Any]:
     """A change, and what its sources say, as far as they are still there."""
+    from holdfast.memory.episodes import as_episode
+
     sources: list[dict[str, Any]] = []
     for name in change.sources:
         item = await session.store.get_item(session.at("episodes"), name)
@@ -191,8 +197,8 @@ async def _told(session: MemorySession, change: Change) -> dict[str, Any]:
 
 
 async def _standing(
-    session: MemorySession, fact_id: str, changes: Sequence[Change]
-) -> tuple[Fact | None, list[Fact]]:
+    session: MemorySession, fact_id: str, changes: "Sequence[Change]"
+) -> "tuple[Fact | None, list[Fact]]":
     """The fact as it is believed now, and what took its place."""
     said = next(change for change in changes if change.id == fact_id)
     ids = {change.id for change in changes}
@@ -214,7 +220,9 @@ def _lines(record: dict[str, Any]) -> list[dict[str, Any]]:
     return [{**empty, **record, **source, "source": source["id"]} for source in sources]
 
 
-def _print(session: MemorySession, fact: Fact | None, after: list[Fact], told: list[dict[str, Any]]) -> None:
+def _print(
+    session: MemorySession, fact: "Fact | None", after: "list[Fact]", told: list[dict[str, Any]]
+) -> None:
     out = session.out
     if fact is not None:
         until = "" if fact.valid_until is None else text.moment(fact.valid_until)

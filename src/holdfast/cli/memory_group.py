@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,15 +13,17 @@ from holdfast.cli.app import Command, Group, SessionCommand, Settings, app, run,
 from holdfast.cli.database import sqlite_file
 from holdfast.cli.failures import USAGE, Failure
 from holdfast.cli.output import Output
-from holdfast.connection import connect
+from holdfast.connection import Connection, connect
 from holdfast.core.unset import UNSET, UnsetType
-from holdfast.memory.agent_memory import AgentMemory
 from holdfast.memory.buckets import bucket_of
 from holdfast.memory.checkpointer import BaseCheckpointer
 from holdfast.memory.embedder.base import Embedder, store_options
 from holdfast.memory.embedder.sticky import StickyEmbedder
-from holdfast.memory.facts import FactStore
 from holdfast.memory.store import BaseStore
+
+if TYPE_CHECKING:
+    from holdfast.memory.agent_memory import AgentMemory
+    from holdfast.memory.facts import FactStore
 
 __all__ = [
     "EMBEDDER",
@@ -81,22 +83,36 @@ EMBEDDER = click.option(
 class MemorySession:
     """What a command gets. ``user`` is UNSET if none was named; without ``--anonymous``, that is not nobody."""
 
-    store: BaseStore
-    checkpointer: BaseCheckpointer
+    connection: Connection
     out: Output
     namespace: str
     user: str | UnsetType | None
 
     @property
-    def memory(self) -> AgentMemory:
+    def store(self) -> BaseStore:
+        return self.connection.store
+
+    @property
+    def memory(self) -> "AgentMemory":
         """Recall goes by words, and what is written gets no vector."""
         return self.with_embedder(None)
 
-    def with_embedder(self, embedder: Embedder | StickyEmbedder | None) -> AgentMemory:
-        return AgentMemory(self.store, self.checkpointer, namespace=self.namespace, embedder=embedder)
+    def with_threads(self) -> "AgentMemory":
+        """The same, knowing the users' threads: not every database keeps some."""
+        return self._memory(None, self.connection.checkpointer)
+
+    def with_embedder(self, embedder: Embedder | StickyEmbedder | None) -> "AgentMemory":
+        return self._memory(embedder, None)
+
+    def _memory(
+        self, embedder: Embedder | StickyEmbedder | None, checkpointer: BaseCheckpointer | None
+    ) -> "AgentMemory":
+        from holdfast.memory.agent_memory import AgentMemory  # other commands don't wait for all of it
+
+        return AgentMemory(self.store, checkpointer, namespace=self.namespace, embedder=embedder)
 
     @property
-    def facts(self) -> FactStore:
+    def facts(self) -> "FactStore":
         facts = self.memory.facts
         assert facts is not None
         return facts
@@ -136,7 +152,7 @@ async def open_memory(
     user = settings.scope if settings.scope is not None else None if anonymous else UNSET
     out = settings.output()
     async with connect(settings.db, auto_create_table=create, **store_options(embedder)) as connection:
-        yield MemorySession(connection.store, connection.checkpointer, out, namespace, user)
+        yield MemorySession(connection, out, namespace, user)
 
 
 def add_common(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,6 +1,6 @@
 """`memory list` and `memory search`."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,13 +12,14 @@ from holdfast.cli.reading import LIMIT
 from holdfast.core.clock import from_us
 from holdfast.core.errors import InvalidInput, MissingExtra
 from holdfast.core.unset import UNSET
-from holdfast.memory.agent_memory import AgentMemory
 from holdfast.memory.buckets import bucket_of
 from holdfast.memory.embedder.base import Embedder, space_of_embedder
-from holdfast.memory.embedder.resolve import embedder_by_record, is_automatic, resolve_embedder
-from holdfast.memory.episodes import Episode, RecalledEpisode
 from holdfast.memory.store import BaseStore
 from holdfast.memory.text import query_terms
+
+if TYPE_CHECKING:
+    from holdfast.memory.agent_memory import AgentMemory
+    from holdfast.memory.episodes import Episode, RecalledEpisode
 
 _PAGE = 1000
 _KINDS = click.Choice(["episodes", "sessions", "blocks"])
@@ -34,7 +35,7 @@ async def list_(session: MemorySession, kind: str, session_id: str | None, limit
     Fields in a pipe: of users: user (empty: nobody), sessions, episodes, facts, blocks, last change; of episodes: time,
     session, speaker, text, id; of sessions: session, episodes, first, last; of blocks: name, text.
     """
-    if session.user is UNSET:
+    if session.user is UNSET and kind == "episodes" and session_id is None:
         return await _list_users(session, limit)
     memory = session.memory
     if kind == "blocks":
@@ -92,7 +93,7 @@ async def _list_users(session: MemorySession, limit: int) -> int:
     return 0 if records else NOTHING
 
 
-async def _overview(memory: AgentMemory, namespace: str, user: str | None) -> dict[str, Any]:
+async def _overview(memory: "AgentMemory", namespace: str, user: str | None) -> dict[str, Any]:
     bucket = bucket_of(namespace, user)
     newest = await memory.store.search(bucket, None, 1, prefix=True)
     assert memory.facts is not None
@@ -127,7 +128,7 @@ async def _sessions(session: MemorySession) -> list[dict[str, Any]]:
     return sorted(found.values(), key=lambda record: record["last"], reverse=True)
 
 
-def as_record(episode: Episode) -> dict[str, Any]:
+def as_record(episode: "Episode") -> dict[str, Any]:
     """An episode for JSON and tables."""
     return {
         "id": episode.id,
@@ -176,6 +177,8 @@ async def search(
 
 async def _embedder_for(session: MemorySession, spec: str) -> Embedder | None:
     """What makes the question's vector. ``None``, said aloud, where it would not fit what is stored."""
+    from holdfast.memory.embedder.resolve import embedder_by_record, is_automatic, resolve_embedder
+
     stored = await session.store.space_of(session.at("episodes"))
     automatic = is_automatic(spec)
     found: Embedder | None = None
@@ -199,7 +202,7 @@ async def _embedder_for(session: MemorySession, spec: str) -> Embedder | None:
     return found
 
 
-def _print(out: Output, hits: list[RecalledEpisode], question: str, *, explain: bool) -> None:
+def _print(out: Output, hits: "list[RecalledEpisode]", question: str, *, explain: bool) -> None:
     """For people: when and who, and under it what was said, with the words of the question."""
     terms = query_terms(question)
     for hit in hits:

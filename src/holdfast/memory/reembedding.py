@@ -59,6 +59,7 @@ async def reembed(
 
     An episode that is changed meanwhile is done again as it then is, and none is lost.
     """
+    store._check("compare_and_set")  # without it, what others write meanwhile would be written over
     work = _Work(store, embedder, space_of_embedder(embedder))
     if dry_run or progress is not None:
         plan = Reembedded(embedder.name, dry_run=True)

@@ -15,7 +15,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from holdfast.core import codec
-from holdfast.core.errors import Conflict, HoldfastError
+from holdfast.core.errors import Conflict, HoldfastError, VectorMismatch
 from holdfast.memory.records import DeleteOp, PutOp, SearchHit, StoreItem
 from holdfast.memory.store import BaseStore
 from holdfast.testing.clock import FrozenClock
@@ -74,6 +74,7 @@ WEIGHTS: Final = {
     "put_batch": 2,
     "batch": 4,
     "clear": 1,
+    "change_space": 3,
     "purge": 1,
     "tick": 3,
     "reopen": 1,
@@ -265,6 +266,17 @@ class _Pair:
         text = f"clear_namespace({space}, prefix={prefix})"
         await self._both(text, lambda side: side.store.clear_namespace(space, prefix=prefix), writes=False)
 
+    async def _change_space(self, step: StoreStep) -> None:
+        assert self.reference.store._space is not None
+        dimension, embedder = ((2, None), (2, "new"), (3, "wide"), (2, "newer"))[step.variant % 4]
+        vectors = replace(self.reference.store._space, dimension=dimension, embedder=embedder)
+        space = SPACES[step.space]
+
+        async def change(side: _Side) -> None:  # how many went is not asked: expired ones may be gone already
+            await side.store.change_space(space, vectors)
+
+        await self._both(f"change_space({space}, {vectors})", change, writes=False)
+
     async def _purge(self, step: StoreStep) -> None:
         # How many there are is the backend's affair: it may have removed some before.
         self.calls.append("purge_expired()")
@@ -317,8 +329,18 @@ async def _observe(side: _Side) -> dict[str, Any]:
                 seen[f"{query!r} in {where}"] = side.plain(list(hits))
         places = [(space, key) for key in KEYS]
         seen[f"values in {space}"] = [codec.dumps(value) for value in await store.get_batch(places)]
-        seen[f"nearest in {space}"] = side.plain(await store.search_by_embedding(space, [1.0, 0.5], 4))
+        seen[f"nearest in {space}"] = await _nearest(side, space)
+        seen[f"without a vector in {space}"] = side.plain(list(await store.without_vectors(space)))
+        if seen[f"keys of {space} prefix=False"]:  # else what has expired may still have one
+            seen[f"vectors of {space}"] = await store.space_of(space)
         seen[f"neighbours in {space}"] = side.plain(await store.neighbours(space, "g", 1, 1))
     for test in FILTERS:
         seen[f"filter {test}"] = side.plain(list(await store.search(("a",), filter=test, prefix=True)))
     return seen
+
+
+async def _nearest(side: _Side, space: tuple[str, ...]) -> Any:
+    try:
+        return side.plain(await side.store.search_by_embedding(space, [1.0, 0.5], 4))
+    except VectorMismatch as error:
+        return VectorMismatch, error.stored

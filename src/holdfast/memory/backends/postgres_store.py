@@ -20,6 +20,7 @@ from holdfast.memory.backends.sql.plan import Statement, change, rows
 from holdfast.memory.backends.sql.server_engine import ServerEngine
 from holdfast.memory.store_requests import StoredHit, VectorRequest
 from holdfast.memory.sync_store import SyncStore
+from holdfast.memory.vectors import VectorSpace
 
 SLOTS: Final = 256
 
@@ -153,10 +154,22 @@ class PostgresStore(SqlStore):
             clock=clock,
             owns_engine=owns_engine or engine is None,
         )
-        large = validate.limit(index_vectors_from, "index_vectors_from")
-        index = pgvector.index_for(tables, self._space, large) if vector_index else None
-        self._index = None if index is None else _Index(index, used.using(pgvector.index_schema(index)))
+        self._shared_engine = used
+        self._large = validate.limit(index_vectors_from, "index_vectors_from") if vector_index else None
+        self._index = self._index_of_space()
         self._index_is_there = False
+
+    def _open_space(self, space: VectorSpace) -> None:
+        super()._open_space(space)
+        self._index, self._index_is_there = self._index_of_space(), False
+
+    def _index_of_space(self) -> "_Index | None":
+        if (
+            self._large is None
+            or (index := pgvector.index_for(self._tables, self._space, self._large)) is None
+        ):
+            return None
+        return _Index(index, self._shared_engine.using(pgvector.index_schema(index)))
 
     async def vector_search_by(self, namespace: Sequence[str]) -> Literal["exact", "hnsw"]:
         """How vectors of that namespace are searched now: compared one by one, or by pgvector's index."""

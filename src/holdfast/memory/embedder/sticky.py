@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from holdfast.core.errors import InvalidInput, MissingExtra
+from holdfast.core.errors import InvalidInput, MissingExtra, Unsupported
 from holdfast.memory.buckets import ROOT
 from holdfast.memory.embedder.base import space_of_embedder
 from holdfast.memory.store import BaseStore
@@ -32,12 +32,19 @@ class StickyEmbedder:
     async def get(self) -> "Embedder | None":
         """The embedder; ``None`` if there is none, and nothing was ever embedded."""
         if not self._decided:
-            stored = await self._store.space_of((ROOT, self._space), prefix=True)
+            stored = await self._stored()
             found = _automatic() if stored is None else self._recorded(stored)
             if found is not None:
                 self._store._open_space(space_of_embedder(found))
             self._chosen, self._decided = found, True
         return self._chosen
+
+    async def _stored(self) -> "VectorSpace | None":
+        """What is stored. A backend that can't tell may still refuse what does not fit."""
+        try:
+            return await self._store.space_of((ROOT, self._space), prefix=True)
+        except Unsupported:
+            return None
 
     def _recorded(self, stored: "VectorSpace") -> "Embedder":
         from holdfast.memory.embedder.resolve import embedder_by_record
