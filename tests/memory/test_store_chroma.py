@@ -55,12 +55,15 @@ class TestChromaStoreInMemory(ItemCases, DeclaredCases):
 def test_chroma_does_what_the_reference_does(steps: list[StoreStep], metric: Metric, cache: int) -> None:
     with chroma_folder() as folder:
 
+        def open_reference(**options: Any) -> BaseStore:
+            return InMemoryStore(**options)
+
         def open_one(**options: Any) -> BaseStore:
             return ChromaStore(folder, cache_bytes=cache, **options)
 
         asyncio.run(
             compare_stores(
-                lambda **options: InMemoryStore(**options),
+                open_reference,
                 open_one,
                 steps,
                 distance_metric=metric,

@@ -12,7 +12,7 @@ from holdfast.core.errors import InvalidInput
 from holdfast.memory import store_rows, validate
 from holdfast.memory.backends import chroma_rows as rows
 from holdfast.memory.backends import chroma_writing as writing
-from holdfast.memory.backends.chroma_client import ChromaCollection, Place, leave_alone
+from holdfast.memory.backends.chroma_client import ChromaCollection, Place, check_process, forked
 from holdfast.memory.backends.chroma_rows import COUNTER, NAMESPACES, NamespaceInfo
 from holdfast.memory.backends.chroma_shelves import Shelves, matrix
 from holdfast.memory.backends.workers import Workers
@@ -69,23 +69,18 @@ class ChromaStore(BaseStore):
         where = os.fspath(path)
         if client is not None and where != ":memory:":
             raise InvalidInput("path and client are two ways to say where the items are: give one")
-        self._place = Place(
+        place = Place(
             path=None if where == ":memory:" else validate.identifier(where, "path"),
             client=client,
             collection=validate.identifier(collection, "collection"),
             lock_path=None if lock_path is None else str(Path(lock_path).resolve()),
             busy_seconds=validate.positive_number(busy_seconds, "busy_seconds"),
         )
-        self._cache_bytes = validate.limit(cache_bytes, "cache_bytes")
-        self._start()
-
-    def _start(self) -> None:
-        """The state of one process: a forked child begins anew and never touches its parent's."""
-        self._process = os.getpid()
-        self._collection = ChromaCollection(self._place)
-        kept = self._collection.exclusive  # what others write unseen can't be told from what is kept
-        self._shelves = Shelves[Row](self._cache_bytes if kept else 0, rows.parse_row)
-        self._directory = Shelves[NamespaceInfo](_DIRECTORY_BYTES if kept else 0, rows.parse_namespace)
+        self._collection = ChromaCollection(place)
+        # What others write unseen can't be told from what is kept.
+        kept = validate.limit(cache_bytes, "cache_bytes") if self._collection.exclusive else 0
+        self._shelves = Shelves[Row](kept, rows.parse_row)
+        self._directory = Shelves[NamespaceInfo](min(kept, _DIRECTORY_BYTES), rows.parse_namespace)
         self._workers = Workers("holdfast chroma")
 
     @property
@@ -99,9 +94,7 @@ class ChromaStore(BaseStore):
 
     def _call(self, work: Callable[[], T], *, write: bool = False) -> Awaitable[T]:
         """In a worker thread. One that has begun is waited for, also by a caller who is cancelled."""
-        if self._process != os.getpid():
-            leave_alone((self._collection, self._workers))
-            self._start()
+        check_process()
         return self._workers.call(partial(self._locked, work) if write else work, write=write)
 
     def _locked(self, work: Callable[[], T]) -> T:
@@ -199,7 +192,8 @@ class ChromaStore(BaseStore):
         return sorted(found, key=lambda info: info.key)
 
     async def _close(self) -> None:
-        await self._call(self._collection.close, write=True)
+        if self._collection.is_open and not forked():
+            await self._workers.call(self._collection.close, write=True)
         self._shelves.clear()
         self._directory.clear()
         self._workers.stop()
