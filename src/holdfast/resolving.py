@@ -57,8 +57,8 @@ class LazyMemory(AgentMemory):
 
 def resolve_memory(spec: object) -> AgentMemory:
     """The memory that ``spec`` means: an `AgentMemory` as it is; a URL such as ``"inmemory"``, ``"sqlite"`` (which is
-    ``./holdfast.db``), ``"sqlite:./bot.db"``, ``"chroma"`` (in memory) or ``"chroma:./dir"``; or a dict with ``backend``
-    and ``path`` or ``url``, and optionally ``namespace``, ``embedder`` and ``with_facts``."""
+    ``./holdfast.db``), ``"sqlite:./bot.db"``, ``"chroma"`` (in memory) or ``"chroma:./dir"``; or a dict with
+    ``backend`` and ``path`` or ``url``, and optionally ``namespace``, ``embedder`` and ``with_facts``."""
     if isinstance(spec, AgentMemory):
         return spec
     if isinstance(spec, str):

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,12 +14,13 @@ from holdfast.memory.backends import chroma_rows as rows
 from holdfast.memory.backends import chroma_writing as writing
 from holdfast.memory.backends.chroma_client import ChromaCollection, Place, check_process, forked
 from holdfast.memory.backends.chroma_rows import COUNTER, NAMESPACES, NamespaceInfo
-from holdfast.memory.backends.chroma_shelves import Shelves, matrix
+from holdfast.memory.backends.chroma_shelves import Shelf, Shelves, groups, matrix
 from holdfast.memory.backends.workers import Workers
 from holdfast.memory.store import BaseStore
 from holdfast.memory.store_capabilities import StoreCapabilities
 from holdfast.memory.store_requests import (
     Namespace,
+    Reader,
     ScanRequest,
     StoredCandidates,
     StoredHit,
@@ -143,14 +144,40 @@ class ChromaStore(BaseStore):
     async def _text_candidates(self, request: TextRequest) -> StoredCandidates:
         return await self._call(lambda: store_rows.text_candidates(self._live(request), request))
 
+    async def _read_candidates(self, request: TextRequest, reader: Reader[T]) -> T:
+        def read() -> T:
+            reading = reader(store_rows.text_candidates(self._live(request), request))
+            try:
+                asked = next(reading)
+                around = self._sequences(request.namespace)
+                while True:
+                    asked = reading.send(list(chain.from_iterable(around(*stretch) for stretch in asked)))
+            except StopIteration as end:
+                value: T = end.value
+                return value
+
+        return await self._call(read)
+
+    async def _neighbours(
+        self, namespace: Namespace, group: str, ordinal: int, window: int
+    ) -> list[StoredItem]:
+        return await self._call(lambda: self._sequences(namespace)(group, ordinal, window))
+
+    def _sequences(self, namespace: Namespace) -> Callable[[str, int, int], list[StoredItem]]:
+        """Gives the items around a place in a sequence of the namespace."""
+        info = writing.namespace_info(self._collection, namespace)
+        if info is None:
+            return lambda group, ordinal, window: []
+        return partial(groups(self._shelf(info)).around, now_us=self._clock.now_us())
+
     async def _nearest(self, request: VectorRequest) -> list[StoredHit]:
         def find() -> list[StoredHit]:
             info = writing.namespace_info(self._collection, request.namespace)
             if info is None or info.space is None:
                 return []
             request.space.check(info.space, request.namespace)
-            shelf = self._shelves.get(self._collection, info.key, info.head)
-            return store_rows.nearest(matrix(shelf, request.space, info.vectors_since), request)
+            found = matrix(self._shelf(info), request.space, info.vectors_since)
+            return store_rows.nearest(found, request)
 
         return await self._call(find)
 
@@ -177,8 +204,10 @@ class ChromaStore(BaseStore):
 
     def _live(self, request: ScanRequest | TextRequest) -> Iterator[Row]:
         for info in self._namespaces_of(request.namespace, request.prefix):
-            shelf = self._shelves.get(self._collection, info.key, info.head)
-            yield from (row for row in shelf.entries.values() if row.lives(request.now_us))
+            yield from (row for row in self._shelf(info).entries.values() if row.lives(request.now_us))
+
+    def _shelf(self, info: NamespaceInfo) -> Shelf[Row]:
+        return self._shelves.get(self._collection, info.key, info.head)
 
     def _namespaces_of(self, wanted: Namespace | None, prefix: bool) -> list[NamespaceInfo]:
         """What is recorded of a namespace, and with ``prefix`` of those below it; of all, if it is ``None``."""
