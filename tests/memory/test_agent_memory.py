@@ -15,10 +15,10 @@ from holdfast.memory import AgentMemory, Episode, Fact
 from holdfast.memory.backends import MemoryCheckpointer
 from holdfast.memory.embedder import HashEmbedder
 from holdfast.memory.embedder.base import store_options
-from holdfast.memory.store import InMemoryStore
-from holdfast.memory.store_backends import SQLiteStore
+from holdfast.memory.store import BaseStore, InMemoryStore
+from holdfast.memory.store_backends import ChromaStore, SQLiteStore
 
-KINDS = ("memory", "sqlite")
+KINDS = ("memory", "sqlite", pytest.param("chroma", marks=pytest.mark.requires("chromadb")))
 HOSTILE = (
     "alice",
     "ALICE",
@@ -36,9 +36,15 @@ HOSTILE = (
 
 @asynccontextmanager
 async def opened(kind: str, folder: Path, **options: Any) -> AsyncIterator[AgentMemory]:
-    store = InMemoryStore() if kind == "memory" else SQLiteStore(folder / "memory.db")
-    async with AgentMemory(store, **options) as memory:
+    async with AgentMemory(_store(kind, folder), **options) as memory:
         yield memory
+
+
+def _store(kind: str, folder: Path) -> BaseStore:
+    if kind == "chroma":
+        pytest.importorskip("chromadb", reason="needs chromadb")
+        return ChromaStore()
+    return InMemoryStore() if kind == "memory" else SQLiteStore(folder / "memory.db")
 
 
 def at(day: int) -> datetime:

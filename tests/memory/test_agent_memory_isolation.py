@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from holdfast.memory import AgentMemory, Episode
 from holdfast.memory.store import BaseStore, InMemoryStore
-from holdfast.memory.store_backends import SQLiteStore
+from holdfast.memory.store_backends import ChromaStore, SQLiteStore
 
 _CHARACTERS = st.one_of(st.sampled_from("aA/:%_*.\n'\"\\ \x00u"), st.characters(codec="utf-8"))
 _IDS = st.text(_CHARACTERS, min_size=1, max_size=8).filter(lambda text: not text.isspace())
@@ -51,10 +51,25 @@ async def _check(store: BaseStore, owners: list[tuple[str, str | None]], session
         assert len(left) == (number != 0)
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def _store(kind: str, folder: str) -> BaseStore:
+    if kind == "chroma":
+        return ChromaStore()
+    return InMemoryStore() if kind == "memory" else SQLiteStore(Path(folder) / "m.db")
+
+
+# Each example opens a store of its own, and Chroma takes milliseconds for a write: slow.
+EXAMPLES = {"memory": 40, "sqlite": 15, "chroma": 4}
+
+
+@pytest.mark.parametrize(
+    "kind", ["memory", "sqlite", pytest.param("chroma", marks=pytest.mark.requires("chromadb"))]
+)
 def test_no_read_path_reaches_another_tenant_whatever_the_names(kind: str) -> None:
+    if kind == "chroma":
+        pytest.importorskip("chromadb", reason="needs chromadb")
+
     @settings(
-        max_examples=40 if kind == "memory" else 15,  # each example opens a store of its own: slow
+        max_examples=EXAMPLES[kind],  # see there
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
@@ -62,8 +77,7 @@ def test_no_read_path_reaches_another_tenant_whatever_the_names(kind: str) -> No
     def check(owners: list[tuple[str, str | None]], session: str) -> None:
         async def scenario() -> None:
             with tempfile.TemporaryDirectory() as folder:
-                store = InMemoryStore() if kind == "memory" else SQLiteStore(Path(folder) / "m.db")
-                async with store:
+                async with _store(kind, folder) as store:
                     await _check(store, owners, session)
 
         asyncio.run(scenario())
