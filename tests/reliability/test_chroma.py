@@ -199,8 +199,6 @@ def test_processes_see_each_others_items_words_and_vectors_at_once(folder: Path)
     pipe.send(None)
     assert pipe.recv() == "done"
     process.join()
-    # Chroma's index files, which processes would destroy for each other, were never written.
-    assert not list(folder.rglob("index_metadata.pickle"))
 
 
 def test_a_forked_child_is_told_and_not_left_waiting(folder: Path) -> None:
@@ -366,6 +364,8 @@ def test_chromas_log_stays_short_and_its_numbers_go_on(folder: Path) -> None:
             "SELECT COUNT(*), MAX(seq_id) FROM embeddings_queue"
         ).fetchall()
         connection.close()
+        # Its index files, which processes would destroy for each other, are never written.
+        assert not list(folder.rglob("index_metadata.pickle"))
         assert entries < 400
         assert highest > 1200
         async with ChromaStore(folder) as store:
@@ -425,6 +425,9 @@ def test_arguments_are_checked_before_anything_is_opened(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrong: Any = object()
+    for path in ("", b"bytes"):
+        with pytest.raises(InvalidInput, match="path must be"):
+            ChromaStore(cast(Any, path))
     for options in ({"collection": "x"}, {"collection": "-ab-"}, {"client": wrong}, {"busy_seconds": 0}):
         with pytest.raises(InvalidInput):
             ChromaStore(**options)

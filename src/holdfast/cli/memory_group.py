@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from holdfast.cli.app import Command, Group, SessionCommand, Settings, app, run, settings_now
-from holdfast.cli.database import sqlite_file
+from holdfast.cli.database import must_be_there
 from holdfast.cli.failures import USAGE, Failure
 from holdfast.cli.output import Output
 from holdfast.connection import connect
@@ -82,7 +82,7 @@ class MemorySession:
     """What a command gets. ``user`` is UNSET if none was named; without ``--anonymous``, that is not nobody."""
 
     store: BaseStore
-    checkpointer: BaseCheckpointer
+    checkpointer: BaseCheckpointer | None
     out: Output
     namespace: str
     user: str | UnsetType | None
@@ -130,13 +130,12 @@ async def open_memory(
     """Unless ``create``, a database file that does not exist is a `Failure` and stays away."""
     if anonymous and settings.scope is not None:
         raise Failure("--user and --anonymous exclude each other", USAGE)
-    file = sqlite_file(settings.db)
-    if file is not None and not create and not file.exists():
-        raise Failure(f"no database at {file}: name yours with --db URL or in HOLDFAST_DB")
+    must_be_there(settings.db, create=create)
     user = settings.scope if settings.scope is not None else None if anonymous else UNSET
     out = settings.output()
     async with connect(settings.db, auto_create_table=create, **store_options(embedder)) as connection:
-        yield MemorySession(connection.store, connection.checkpointer, out, namespace, user)
+        threads = connection.checkpointer if connection.keeps_threads else None
+        yield MemorySession(connection.store, threads, out, namespace, user)
 
 
 def add_common(function: Callable[..., Any]) -> Callable[..., Any]:

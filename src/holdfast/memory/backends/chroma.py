@@ -67,11 +67,13 @@ class ChromaStore(BaseStore):
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         super().__init__(dimension=dimension, distance_metric=distance_metric, embedder=embedder, clock=clock)
-        where = os.fspath(path)
+        where: object = os.fspath(path)
+        if not isinstance(where, str) or not where.strip():
+            raise InvalidInput(f"path must be the path of a directory as text, got {path!r}")
         if client is not None and where != ":memory:":
             raise InvalidInput("path and client are two ways to say where the items are: give one")
         place = Place(
-            path=None if where == ":memory:" else validate.identifier(where, "path"),
+            path=None if where == ":memory:" else where,
             client=client,
             collection=validate.identifier(collection, "collection"),
             lock_path=None if lock_path is None else str(Path(lock_path).resolve()),

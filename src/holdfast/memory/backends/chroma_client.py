@@ -344,7 +344,7 @@ def _translated(error: BaseException, place: str) -> HoldfastError | None:
         return _Locked(f"{place} is not available: {text}")
     if "different settings" in lower:
         return InvalidInput(f"this process has another Chroma client on {place}: pass it as client=")
-    if "full" in lower:
+    if "disk is full" in lower or "(code: 13)" in lower:
         return StorageFull(f"{place}: {text}")
     if "malformed" in lower or "not a database" in lower:
         return Corrupt(f"{place} is damaged or is not a Chroma directory: {text}", place=place)
