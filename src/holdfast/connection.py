@@ -4,7 +4,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import unquote
 
-from holdfast.core.errors import InvalidInput
+from holdfast.core.errors import InvalidInput, Unsupported
 
 if TYPE_CHECKING:
     from holdfast.memory.checkpointer import BaseCheckpointer
@@ -25,16 +25,32 @@ _POSTGRES = ("postgres", "postgresql")
 
 
 class Connection:
-    """A database with a ``checkpointer`` and a ``store``. Closing it closes both."""
+    """A database with a ``store`` and, unless it keeps no threads, a ``checkpointer``. Closing it closes both."""
 
-    def __init__(self, checkpointer: "BaseCheckpointer", store: "BaseStore") -> None:
-        self.checkpointer = checkpointer
+    def __init__(self, checkpointer: "BaseCheckpointer | None", store: "BaseStore") -> None:
+        self._checkpointer = checkpointer
         self.store = store
+
+    @property
+    def keeps_threads(self) -> bool:
+        """Whether there is a checkpointer. Chroma has none."""
+        return self._checkpointer is not None
+
+    @property
+    def checkpointer(self) -> "BaseCheckpointer":
+        """The threads. `Unsupported` on a database that keeps none."""
+        if self._checkpointer is None:
+            raise Unsupported(
+                f"{type(self.store).__name__} has no checkpointer: this database keeps items, not threads; keep those"
+                " in another, such as 'sqlite:PATH'"
+            )
+        return self._checkpointer
 
     async def close(self) -> None:
         """Close both. Calling it again does nothing."""
         await self.store.close()
-        await self.checkpointer.close()
+        if self._checkpointer is not None:
+            await self._checkpointer.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -49,10 +65,11 @@ def connect(url: str, **options: Any) -> Connection:
     """Open a database by its URL. Nothing is read or written before the first call.
 
     ``sqlite:notes.db``, ``sqlite:/var/notes.db``, ``sqlite:///var/notes.db``, ``sqlite::memory:``, a plain path that
-    ends in ``.db``, ``postgresql://user@host/database`` (or ``postgres://``), and ``memory:``. Options: those of the
-    checkpointer (``ttl_seconds``, ``text_index``), of the store (``dimension``, ``distance_metric``, ``embedder``), of
-    a file (``durability``, ``busy_seconds``) or a server (``password``, ``schema``, ``min_pool_size``,
-    ``max_pool_size``, ``pool_timeout``), ``auto_create_table``, and ``clock``.
+    ends in ``.db``, ``postgresql://user@host/database`` (or ``postgres://``), ``chroma:directory`` and
+    ``chroma::memory:``, which have a store only, and ``memory:``. Options: those of the checkpointer (``ttl_seconds``,
+    ``text_index``), of the store (``dimension``, ``distance_metric``, ``embedder``), of a file (``durability``,
+    ``busy_seconds``) or a server (``password``, ``schema``, ``min_pool_size``, ``max_pool_size``, ``pool_timeout``),
+    ``auto_create_table``, and ``clock``.
     """
     if not isinstance(url, str):
         raise InvalidInput(f"url must be a string such as 'sqlite:holdfast.db', got {type(url).__name__}")
@@ -67,20 +84,33 @@ def connect(url: str, **options: Any) -> Connection:
         return _sqlite(sqlite_path(url), options)
     if scheme in _POSTGRES:
         return _postgres(url, options)
+    if scheme == "chroma":
+        return _chroma(chroma_path(url), options)
     raise InvalidInput(
-        f"can't tell the database from {_without_secrets(url)!r}:"
-        " use 'sqlite:PATH', a path ending in '.db', 'postgresql://HOST/DATABASE', or 'memory:'"
+        f"can't tell the database from {_without_secrets(url)!r}: use 'sqlite:PATH', a path ending in '.db',"
+        " 'postgresql://HOST/DATABASE', 'chroma:PATH', or 'memory:'"
     )
 
 
 def sqlite_path(url: str) -> str:
     """The file that a SQLite URL names."""
-    path = url.removeprefix("sqlite:") if url.startswith("sqlite:") else url
+    return _path(url, "sqlite") or "holdfast.db"
+
+
+def chroma_path(url: str) -> str:
+    """The directory that a Chroma URL names; ``:memory:`` for the name alone, without a colon."""
+    return ":memory:" if url == "chroma" else _path(url, "chroma") or "holdfast_chroma"
+
+
+def _path(url: str, scheme: str) -> str:
+    path = url.removeprefix(f"{scheme}:")
     if path.startswith("//"):
         path = unquote(path.removeprefix("//"))
         if path and not path.startswith("/"):
-            raise InvalidInput(f"{url!r} names a host: use 'sqlite:relative.db' or 'sqlite:///absolute.db'")
-    return path or "holdfast.db"
+            raise InvalidInput(
+                f"{url!r} names a host: use '{scheme}:relative' or '{scheme}:///absolute' with a path"
+            )
+    return path
 
 
 def _sqlite(path: str, options: dict[str, Any]) -> Connection:
@@ -110,6 +140,12 @@ def _postgres(url: str, options: dict[str, Any]) -> Connection:
         ),
         PostgresStore(engine=engine, **place, **_some(options, _STORE_OPTIONS)),
     )
+
+
+def _chroma(path: str, options: dict[str, Any]) -> Connection:
+    from holdfast.memory.backends.chroma import ChromaStore
+
+    return Connection(None, ChromaStore(path, **_some(options, (*_STORE_OPTIONS, "busy_seconds", "clock"))))
 
 
 def _in_memory(options: dict[str, Any]) -> Connection:

@@ -14,11 +14,17 @@ from holdfast.memory.embedder.sticky import StickyEmbedder
 __all__ = ["LazyMemory", "resolve_memory"]
 
 _KEYS = ("backend", "path", "url", "namespace", "embedder", "with_facts")
-_PLAIN = {"inmemory": "memory:", "memory": "memory:", "sqlite": "sqlite:holdfast.db"}
+_PLAIN = {
+    "inmemory": "memory:",
+    "memory": "memory:",
+    "sqlite": "sqlite:holdfast.db",
+    "chroma": "chroma::memory:",
+}
 
 
 class LazyMemory(AgentMemory):
-    """A memory on a database of its own, which also keeps threads. Nothing is opened before it is first used.
+    """A memory on a database of its own, which also keeps threads where it can. Nothing is opened before it is
+    first used.
 
     Without a named ``embedder`` it stays with the one that made the vectors which are stored there, or refuses if that
     can't be had any more; where there are none yet, it takes the best that is there (`resolve_embedder`).
@@ -41,7 +47,7 @@ class LazyMemory(AgentMemory):
             connection = connect(url, **store_options(found))
         super().__init__(
             connection.store,
-            connection.checkpointer,
+            connection.checkpointer if connection.keeps_threads else None,
             namespace=namespace,
             embedder=found,
             with_facts=with_facts,
@@ -51,8 +57,8 @@ class LazyMemory(AgentMemory):
 
 def resolve_memory(spec: object) -> AgentMemory:
     """The memory that ``spec`` means: an `AgentMemory` as it is; a URL such as ``"inmemory"``, ``"sqlite"`` (which is
-    ``./holdfast.db``) or ``"sqlite:./bot.db"``; or a dict with ``backend`` and ``path`` or ``url``, and optionally
-    ``namespace``, ``embedder`` and ``with_facts``."""
+    ``./holdfast.db``), ``"sqlite:./bot.db"``, ``"chroma"`` (in memory) or ``"chroma:./dir"``; or a dict with
+    ``backend`` and ``path`` or ``url``, and optionally ``namespace``, ``embedder`` and ``with_facts``."""
     if isinstance(spec, AgentMemory):
         return spec
     if isinstance(spec, str):

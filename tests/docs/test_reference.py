@@ -112,6 +112,7 @@ def test_the_page_names_every_field(page: str, cls: type[Any]) -> None:
         ("checkpointer", backends.MemoryCheckpointer),
         ("store", store_backends.SQLiteStore),
         ("store", store_backends.SQLiteSyncStore),
+        ("store", store_backends.ChromaStore),
         ("store", store.InMemoryStore),
         ("saver", backends.SQLiteCheckpointSaver),
     ],

@@ -16,9 +16,9 @@ from holdfast.memory.backends import MemoryCheckpointer
 from holdfast.memory.embedder import HashEmbedder
 from holdfast.memory.embedder.base import store_options
 from holdfast.memory.store import BaseStore, InMemoryStore
-from holdfast.memory.store_backends import PostgresStore, SQLiteStore
+from holdfast.memory.store_backends import ChromaStore, PostgresStore, SQLiteStore
 
-KINDS = ("memory", "sqlite", "postgres")
+KINDS = ("memory", "sqlite", "postgres", pytest.param("chroma", marks=pytest.mark.requires("chromadb")))
 SHARED = ("sqlite", "postgres")
 HOSTILE = (
     "alice",
@@ -45,6 +45,9 @@ def _server(request: pytest.FixtureRequest, tmp_path: Path) -> None:
 def store_of(kind: str, folder: Path) -> BaseStore:
     if kind == "postgres":
         return PostgresStore((folder / "postgres").read_text(encoding="utf-8"))
+    if kind == "chroma":
+        pytest.importorskip("chromadb", reason="needs chromadb")
+        return ChromaStore()
     return InMemoryStore() if kind == "memory" else SQLiteStore(folder / "memory.db")
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from holdfast.memory import AgentMemory, Episode
 from holdfast.memory.store import BaseStore, InMemoryStore
-from holdfast.memory.store_backends import PostgresStore, SQLiteStore
+from holdfast.memory.store_backends import ChromaStore, PostgresStore, SQLiteStore
 from tests.servers.fixtures import Database
 
 _CHARACTERS = st.one_of(st.sampled_from("aA/:%_*.\n'\"\\ \x00u"), st.characters(codec="utf-8"))
@@ -53,23 +53,30 @@ async def _check(store: BaseStore, owners: list[tuple[str, str | None]], session
         assert len(left) == (number != 0)
 
 
-EXAMPLES = {"memory": 40, "sqlite": 15, "postgres": 8}
+# Each example opens a store of its own, and Chroma takes milliseconds for a write: slow.
+EXAMPLES = {"memory": 40, "sqlite": 15, "postgres": 8, "chroma": 4}
 _tables = count(1)
 
 
-@pytest.mark.parametrize("kind", EXAMPLES)
+@pytest.mark.parametrize(
+    "kind", ["memory", "sqlite", "postgres", pytest.param("chroma", marks=pytest.mark.requires("chromadb"))]
+)
 def test_no_read_path_reaches_another_tenant_whatever_the_names(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
+    if kind == "chroma":
+        pytest.importorskip("chromadb", reason="needs chromadb")
     database: Database | None = request.getfixturevalue("postgres") if kind == "postgres" else None
 
     def opened(folder: str) -> BaseStore:
         if database is not None:
             return PostgresStore(database.url, table_name=f"items{next(_tables)}")
+        if kind == "chroma":
+            return ChromaStore()
         return InMemoryStore() if kind == "memory" else SQLiteStore(Path(folder) / "m.db")
 
     @settings(
-        max_examples=EXAMPLES[kind],  # each example opens a store of its own: slow
+        max_examples=EXAMPLES[kind],  # see there
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )

@@ -49,22 +49,21 @@ class TestChromaStoreInMemory(ItemCases, DeclaredCases):
         return lambda **options: ChromaStore(**named(options))
 
 
-def _reference(**options: Any) -> BaseStore:
-    return InMemoryStore(**options)
-
-
 # A step takes Chroma milliseconds, and looking for the smallest failing example minutes.
 @settings(max_examples=5, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(steps=store_steps(), metric=st.sampled_from(list(Metric)), cache=st.sampled_from([0, 4_000, 10**9]))
 def test_chroma_does_what_the_reference_does(steps: list[StoreStep], metric: Metric, cache: int) -> None:
     with chroma_folder() as folder:
 
+        def open_reference(**options: Any) -> BaseStore:
+            return InMemoryStore(**options)
+
         def open_one(**options: Any) -> BaseStore:
             return ChromaStore(folder, cache_bytes=cache, **options)
 
         asyncio.run(
             compare_stores(
-                _reference,
+                open_reference,
                 open_one,
                 steps,
                 distance_metric=metric,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli.app import Command, Group, SessionCommand, Settings, app, run, settings_now
-from holdfast.cli.database import sqlite_file
+from holdfast.cli.database import must_be_there
 from holdfast.cli.failures import USAGE, Failure
 from holdfast.cli.output import Output
 from holdfast.connection import Connection, connect
@@ -99,7 +99,8 @@ class MemorySession:
 
     def with_threads(self) -> "AgentMemory":
         """The same, knowing the users' threads: not every database keeps some."""
-        return self._memory(None, self.connection.checkpointer)
+        threads = self.connection.checkpointer if self.connection.keeps_threads else None
+        return self._memory(None, threads)
 
     def with_embedder(self, embedder: Embedder | StickyEmbedder | None) -> "AgentMemory":
         return self._memory(embedder, None)
@@ -146,9 +147,7 @@ async def open_memory(
     """Unless ``create``, a database file that does not exist is a `Failure` and stays away."""
     if anonymous and settings.scope is not None:
         raise Failure("--user and --anonymous exclude each other", USAGE)
-    file = sqlite_file(settings.db)
-    if file is not None and not create and not file.exists():
-        raise Failure(f"no database at {file}: name yours with --db URL or in HOLDFAST_DB")
+    must_be_there(settings.db, create=create)
     user = settings.scope if settings.scope is not None else None if anonymous else UNSET
     out = settings.output()
     async with connect(settings.db, auto_create_table=create, **store_options(embedder)) as connection:

@@ -2,6 +2,7 @@
 the rows of a namespace.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -59,6 +60,18 @@ class Row:
         metadata = codec.loads(self.item.metadata, place=f"metadata of {place}")
         return metadata, codec.loads(self.item.value, place=f"value of {place}")
 
+    @property
+    def place_in_group(self) -> tuple[str | None, int | None]:
+        """The ``group`` and the ``ordinal`` of its metadata, where they are of the right types."""
+        try:
+            metadata = self._document[0]
+        except HoldfastError:  # reading it says what is damaged
+            metadata = None
+        group, ordinal = (
+            (metadata.get("group"), metadata.get("ordinal")) if type(metadata) is dict else (None, None)
+        )
+        return group if type(group) is str else None, ordinal if type(ordinal) is int else None
+
     @cached_property
     def terms(self) -> Counter[str]:
         if self._text is None:
@@ -85,6 +98,26 @@ class Matrix:
         kept = sorted((row for row in rows if row.vector is not None), key=lambda row: -row.item.version)
         vectors = unpack([row.vector for row in kept if row.vector is not None], space.dimension)
         return cls(kept, prepare(space.metric, vectors))
+
+
+class Groups:
+    """Rows of sequences by group and ordinal, as `neighbours` asks for them."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._groups: dict[str, list[tuple[int, int, Row]]] = {}
+        for row in rows:
+            group, ordinal = row.place_in_group
+            if group is not None and ordinal is not None:
+                self._groups.setdefault(group, []).append((ordinal, row.item.version, row))
+        for members in self._groups.values():
+            members.sort(key=lambda member: member[:2])
+
+    def around(self, group: str, ordinal: int, window: int, now_us: int) -> list[StoredItem]:
+        """Unexpired items at most ``window`` away, in their order."""
+        members = self._groups.get(group, [])
+        first = bisect_left(members, ordinal - window, key=lambda member: member[0])
+        last = bisect_right(members, ordinal + window, key=lambda member: member[0])
+        return [row.item for _, _, row in members[first:last] if row.lives(now_us)]
 
 
 def within(namespace: Namespace, wanted: Namespace, prefix: bool) -> bool:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -12,14 +12,15 @@ from holdfast.core.errors import InvalidInput
 from holdfast.memory import store_rows, validate
 from holdfast.memory.backends import chroma_rows as rows
 from holdfast.memory.backends import chroma_writing as writing
-from holdfast.memory.backends.chroma_client import ChromaCollection, Place, leave_alone
+from holdfast.memory.backends.chroma_client import ChromaCollection, Place, check_process, forked
 from holdfast.memory.backends.chroma_rows import COUNTER, NAMESPACES, NamespaceInfo
-from holdfast.memory.backends.chroma_shelves import Shelves, matrix
+from holdfast.memory.backends.chroma_shelves import Shelf, Shelves, groups, matrix
 from holdfast.memory.backends.workers import Workers
 from holdfast.memory.store import BaseStore
 from holdfast.memory.store_capabilities import StoreCapabilities
 from holdfast.memory.store_requests import (
     Namespace,
+    Reader,
     ScanRequest,
     StoredCandidates,
     StoredHit,
@@ -66,26 +67,23 @@ class ChromaStore(BaseStore):
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         super().__init__(dimension=dimension, distance_metric=distance_metric, embedder=embedder, clock=clock)
-        where = os.fspath(path)
+        where: object = os.fspath(path)
+        if not isinstance(where, str) or not where.strip():
+            raise InvalidInput(f"path must be the path of a directory as text, got {path!r}")
         if client is not None and where != ":memory:":
             raise InvalidInput("path and client are two ways to say where the items are: give one")
-        self._place = Place(
-            path=None if where == ":memory:" else validate.identifier(where, "path"),
+        place = Place(
+            path=None if where == ":memory:" else where,
             client=client,
             collection=validate.identifier(collection, "collection"),
             lock_path=None if lock_path is None else str(Path(lock_path).resolve()),
             busy_seconds=validate.positive_number(busy_seconds, "busy_seconds"),
         )
-        self._cache_bytes = validate.limit(cache_bytes, "cache_bytes")
-        self._start()
-
-    def _start(self) -> None:
-        """The state of one process: a forked child begins anew and never touches its parent's."""
-        self._process = os.getpid()
-        self._collection = ChromaCollection(self._place)
-        kept = self._collection.exclusive  # what others write unseen can't be told from what is kept
-        self._shelves = Shelves[Row](self._cache_bytes if kept else 0, rows.parse_row)
-        self._directory = Shelves[NamespaceInfo](_DIRECTORY_BYTES if kept else 0, rows.parse_namespace)
+        self._collection = ChromaCollection(place)
+        # What others write unseen can't be told from what is kept.
+        kept = validate.limit(cache_bytes, "cache_bytes") if self._collection.exclusive else 0
+        self._shelves = Shelves[Row](kept, rows.parse_row)
+        self._directory = Shelves[NamespaceInfo](min(kept, _DIRECTORY_BYTES), rows.parse_namespace)
         self._workers = Workers("holdfast chroma")
 
     @property
@@ -99,9 +97,7 @@ class ChromaStore(BaseStore):
 
     def _call(self, work: Callable[[], T], *, write: bool = False) -> Awaitable[T]:
         """In a worker thread. One that has begun is waited for, also by a caller who is cancelled."""
-        if self._process != os.getpid():
-            leave_alone((self._collection, self._workers))
-            self._start()
+        check_process()
         return self._workers.call(partial(self._locked, work) if write else work, write=write)
 
     def _locked(self, work: Callable[[], T]) -> T:
@@ -150,14 +146,40 @@ class ChromaStore(BaseStore):
     async def _text_candidates(self, request: TextRequest) -> StoredCandidates:
         return await self._call(lambda: store_rows.text_candidates(self._live(request), request))
 
+    async def _read_candidates(self, request: TextRequest, reader: Reader[T]) -> T:
+        def read() -> T:
+            reading = reader(store_rows.text_candidates(self._live(request), request))
+            try:
+                asked = next(reading)
+                around = self._sequences(request.namespace)
+                while True:
+                    asked = reading.send(list(chain.from_iterable(around(*stretch) for stretch in asked)))
+            except StopIteration as end:
+                value: T = end.value
+                return value
+
+        return await self._call(read)
+
+    async def _neighbours(
+        self, namespace: Namespace, group: str, ordinal: int, window: int
+    ) -> list[StoredItem]:
+        return await self._call(lambda: self._sequences(namespace)(group, ordinal, window))
+
+    def _sequences(self, namespace: Namespace) -> Callable[[str, int, int], list[StoredItem]]:
+        """Gives the items around a place in a sequence of the namespace."""
+        info = writing.namespace_info(self._collection, namespace)
+        if info is None:
+            return lambda group, ordinal, window: []
+        return partial(groups(self._shelf(info)).around, now_us=self._clock.now_us())
+
     async def _nearest(self, request: VectorRequest) -> list[StoredHit]:
         def find() -> list[StoredHit]:
             info = writing.namespace_info(self._collection, request.namespace)
             if info is None or info.space is None:
                 return []
             request.space.check(info.space, request.namespace)
-            shelf = self._shelves.get(self._collection, info.key, info.head)
-            return store_rows.nearest(matrix(shelf, request.space, info.vectors_since), request)
+            found = matrix(self._shelf(info), request.space, info.vectors_since)
+            return store_rows.nearest(found, request)
 
         return await self._call(find)
 
@@ -184,8 +206,10 @@ class ChromaStore(BaseStore):
 
     def _live(self, request: ScanRequest | TextRequest) -> Iterator[Row]:
         for info in self._namespaces_of(request.namespace, request.prefix):
-            shelf = self._shelves.get(self._collection, info.key, info.head)
-            yield from (row for row in shelf.entries.values() if row.lives(request.now_us))
+            yield from (row for row in self._shelf(info).entries.values() if row.lives(request.now_us))
+
+    def _shelf(self, info: NamespaceInfo) -> Shelf[Row]:
+        return self._shelves.get(self._collection, info.key, info.head)
 
     def _namespaces_of(self, wanted: Namespace | None, prefix: bool) -> list[NamespaceInfo]:
         """What is recorded of a namespace, and with ``prefix`` of those below it; of all, if it is ``None``."""
@@ -199,7 +223,8 @@ class ChromaStore(BaseStore):
         return sorted(found, key=lambda info: info.key)
 
     async def _close(self) -> None:
-        await self._call(self._collection.close, write=True)
+        if self._collection.is_open and not forked():
+            await self._workers.call(self._collection.close, write=True)
         self._shelves.clear()
         self._directory.clear()
         self._workers.stop()

@@ -48,8 +48,8 @@ _LOG_LENGTH = 200  # records: Chroma reads its whole log with every write
 _PAUSE = 0.02
 
 _opening = threading.Lock()
-_inherited: list[Any] = []
-_process = [os.getpid()]
+_opened_in: list[int] = []
+"""The process in which Chroma was first used."""
 
 
 class Place(NamedTuple):
@@ -181,6 +181,10 @@ class ChromaCollection:
                     client.delete_collection(self._name)
                 cast("Client", client).close()
 
+    @property
+    def is_open(self) -> bool:
+        return self._client is not None
+
     def _opened(self) -> "Collection":
         collection = self._collection
         if collection is None:
@@ -198,21 +202,31 @@ class ChromaCollection:
         # left in the log is applied by the first read of a process: before any other write, so under the lock.
         with self._lock.held(), self._mapped():
             client = self._given or _new_client(self._path)
-            collection = client.get_or_create_collection(
-                self._name,
-                metadata={"holdfast": FORMAT},
-                configuration={} if self.remote else {"hnsw": {"sync_threshold": _NO_INDEX_FILES}},
-                embedding_function=None,
-            )
-            found = (collection.metadata or {}).get("holdfast")
-            if found != FORMAT:
-                raise SchemaMismatch(
-                    f"the Chroma collection {self._name!r} has format {found!r}, this version reads {FORMAT}:"
-                    " it is somebody else's, or of another version; give collection= another name"
-                )
-            collection.get(limit=1, include=[])
-            self._at_once = max(1, client.get_max_batch_size())
+            _opened_in[:] = [os.getpid()]
+            try:
+                collection = self._collection_of(client)
+            except BaseException:
+                if self._given is None:
+                    cast("Client", client).close()
+                raise
         self._client, self._collection = client, collection
+        return collection
+
+    def _collection_of(self, client: "ClientAPI") -> "Collection":
+        collection = client.get_or_create_collection(
+            self._name,
+            metadata={"holdfast": FORMAT},
+            configuration={} if self.remote else {"hnsw": {"sync_threshold": _NO_INDEX_FILES}},
+            embedding_function=None,
+        )
+        found = (collection.metadata or {}).get("holdfast")
+        if found != FORMAT:
+            raise SchemaMismatch(
+                f"the Chroma collection {self._name!r} has format {found!r}, this version reads {FORMAT}:"
+                " it is somebody else's, or of another version; give collection= another name"
+            )
+        collection.get(limit=1, include=[])
+        self._at_once = max(1, client.get_max_batch_size())
         return collection
 
     def _ask(self, call: "Callable[[Collection], T]") -> T:
@@ -266,34 +280,22 @@ def _new_client(path: str | None) -> "ClientAPI":
 
     settings = Settings(anonymized_telemetry=False)
     with _opening:
-        _leave_to_parent()
         if path is None:
             return chromadb.EphemeralClient(settings)
         return chromadb.PersistentClient(path, settings)
 
 
-def _leave_to_parent() -> None:
-    """In a forked child: Chroma's threads stayed with the parent, so nothing that it opened can be used or freed."""
-    from chromadb.api.shared_system_client import SharedSystemClient
-
-    if _process[0] != os.getpid():
-        _process[0] = os.getpid()
-        _inherited.append(SharedSystemClient._identifier_to_system)
-        SharedSystemClient.clear_system_cache()
+def forked() -> bool:
+    """Whether Chroma was used before a fork: its threads don't live on in the child, and its calls never return."""
+    return bool(_opened_in) and _opened_in != [os.getpid()]
 
 
-def leave_alone(abandoned: object) -> None:
-    """In a forked child: never free what belongs to the parent."""
-    _inherited.append(abandoned)
-
-
-def _after_fork() -> None:
-    global _opening  # noqa: PLW0603 (the lock itself may be held for ever)
-    _opening = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):  # absent on Windows
-    os.register_at_fork(after_in_child=_after_fork)
+def check_process() -> None:
+    if forked():
+        raise Unavailable(
+            "this process was forked from one that had used Chroma, whose threads a fork leaves behind: start it by"
+            " the methods 'spawn' or 'forkserver' of multiprocessing, or fork before the first use"
+        )
 
 
 def _whereabouts(place: Place) -> tuple[str | None, bool]:
@@ -342,7 +344,7 @@ def _translated(error: BaseException, place: str) -> HoldfastError | None:
         return _Locked(f"{place} is not available: {text}")
     if "different settings" in lower:
         return InvalidInput(f"this process has another Chroma client on {place}: pass it as client=")
-    if "full" in lower:
+    if "disk is full" in lower or "(code: 13)" in lower:
         return StorageFull(f"{place}: {text}")
     if "malformed" in lower or "not a database" in lower:
         return Corrupt(f"{place} is damaged or is not a Chroma directory: {text}", place=place)

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from holdfast.memory.backends.chroma_client import ChromaCollection
 from holdfast.memory.backends.chroma_rows import Head, Record
-from holdfast.memory.store_rows import Matrix, Row
+from holdfast.memory.store_rows import Groups, Matrix, Row
 from holdfast.memory.vectors import VectorSpace
 
 T = TypeVar("T")
@@ -28,6 +28,8 @@ class Shelf(Generic[T]):
     entries: Mapping[str, T]
     size: int
     matrices: dict[tuple[VectorSpace, int], Matrix] = field(default_factory=dict)
+    sequences: list[Groups] = field(default_factory=list)
+    """One, once they were asked for."""
 
 
 def matrix(shelf: Shelf[Row], space: VectorSpace, since: int) -> Matrix:
@@ -36,6 +38,13 @@ def matrix(shelf: Shelf[Row], space: VectorSpace, since: int) -> Matrix:
         newer = (row for row in shelf.entries.values() if row.item.version > since)
         shelf.matrices[space, since] = Matrix.of(newer, space)
     return shelf.matrices[space, since]
+
+
+def groups(shelf: Shelf[Row]) -> Groups:
+    """The sequences of a namespace, made when they are first asked for."""
+    if not shelf.sequences:
+        shelf.sequences.append(Groups(shelf.entries.values()))
+    return shelf.sequences[0]
 
 
 class Shelves(Generic[T]):

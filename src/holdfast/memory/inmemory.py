@@ -1,0 +1,12 @@
+"""The door to memories in this process. It knows databases by their URLs, which is above this package: a door only."""
+
+from typing import TYPE_CHECKING
+
+from holdfast.core.lazy import doors
+
+if TYPE_CHECKING:
+    from holdfast.doors import InMemoryMemory
+
+__all__ = ["InMemoryMemory"]
+
+__getattr__, __dir__ = doors(__name__, {"InMemoryMemory": "holdfast.doors"})
