@@ -95,16 +95,16 @@ def match(
 def missing(matches: Matches, best: int) -> list[Place]:
     """Places among the ``best`` that no candidate stands at: an answer may have no word of the question."""
     weight, sessions = matches.weights.session, matches.sessions
-    standing = {(candidate.group, candidate.ordinal) for candidate in matches.candidates}
-    scored: list[tuple[float, Place]] = []
+    scored: list[tuple[float, str, int]] = []
     for group, places in matches.around.items():
         session = weight * sessions.get(group, 0.0)
-        scored += [(-given - session, (group, ordinal)) for ordinal, given in places.items()]
+        scored += [(-given - session, group, ordinal) for ordinal, given in places.items()]
     if len(scored) > best:
-        least = sorted([score for score, _ in scored])[best - 1]
-        scored = [pair for pair in scored if pair[0] <= least]
+        least = sorted([entry[0] for entry in scored])[best - 1]
+        scored = [entry for entry in scored if entry[0] <= least]
     scored.sort()
-    return [place for _, place in scored[:best] if place not in standing]
+    standing = {(candidate.group, candidate.ordinal) for candidate in matches.candidates}
+    return [(group, ordinal) for _, group, ordinal in scored[:best] if (group, ordinal) not in standing]
 
 
 def rank(matches: Matches, others: Iterable[Candidate] = (), *, limit: int) -> list[Ranked]:
@@ -120,23 +120,26 @@ def rank(matches: Matches, others: Iterable[Candidate] = (), *, limit: int) -> l
     _add_time(matches, pool, rows)
     _add_meaning(matches, pool, rows)
     # What has nothing to do with the question is no answer, however new it is.
-    found = [_Entry(candidate, row, 0.0) for candidate, row in zip(pool, rows, strict=True) if _relevant(row)]
-    _add_recency(matches, found)
-    for entry in found:
-        row, confidence = entry.row, entry.candidate.confidence
+    found = [
+        place
+        for place, row in enumerate(rows)
+        if row[_WORDS] > 0 or row[_CONTEXT] > 0 or row[_TIME] > 0 or row[_MEANING] > 0
+    ]
+    _add_recency(matches, pool, rows, found)
+    for place in found:
+        confidence, row = pool[place].confidence, rows[place]
         if confidence is not None:
             row[_CONFIDENCE] = -matches.weights.confidence * (1.0 - confidence) * sum(row)
-        entry.score = sum(row)
-    found.sort(key=_order)
+    order = sorted([(-sum(rows[place]), -pool[place].item.version, place) for place in found])
     if matches.weights.duplicate:
-        _mark_duplicates(found, matches.weights.duplicate, limit)
+        order = _with_duplicates(order, pool, rows, matches.weights.duplicate, limit)
     return [
         Ranked(
-            entry.candidate,
-            entry.score,
-            {n: part for n, part in zip(SIGNALS, entry.row, strict=True) if part},
+            pool[place],
+            -falling,
+            {name: part for name, part in zip(SIGNALS, rows[place], strict=True) if part},
         )
-        for entry in found[:limit]
+        for falling, _, place in order[:limit]
     ]
 
 
@@ -144,19 +147,8 @@ _Row = list[float]
 _NOTHING: Mapping[str, float] = {}
 
 
-@dataclass(slots=True)
-class _Entry:
-    candidate: Candidate
-    row: _Row
-    score: float
-
-
-def _order(entry: _Entry) -> tuple[float, int]:
-    return -entry.score, -entry.candidate.item.version
-
-
-def _relevant(row: _Row) -> bool:
-    return row[_WORDS] > 0 or row[_CONTEXT] > 0 or row[_TIME] > 0 or row[_MEANING] > 0
+_Order = list[tuple[float, int, int]]
+"""Of each candidate that counts its score and its version, both negative, and its place in the pool."""
 
 
 # ── words, context, session ───────────────────────────────────────────────────────────────────────────
@@ -181,36 +173,48 @@ def _around(
     candidates: Sequence[Candidate], own: Sequence[Mapping[str, float]], context: Sequence[float]
 ) -> dict[str, dict[int, float]]:
     """A word counts once at a place: where it is said nearest. Turns share what they talk about."""
-    steps = [(0, 1.0)]
-    for step, weight in enumerate(context, start=1):
-        steps += [(-step, weight), (step, weight)]
-    around: dict[str, dict[int, list[tuple[Mapping[str, float], float]]]] = {}
+    around: dict[str, dict[int, _Given | list[_Given]]] = {}
     for candidate, given in zip(candidates, own, strict=True):
         group, ordinal = candidate.group, candidate.ordinal
         if not given or group is None or ordinal is None:
             continue
+        full = sum(given.values())
         places = around.setdefault(group, {})
-        for step, weight in steps:
-            here = places.get(ordinal + step)
-            if here is None:
-                places[ordinal + step] = [(given, weight)]
-            else:
-                here.append((given, weight))
+        _note(places, ordinal, (full, given, 1.0))
+        for step, weight in enumerate(context, start=1):
+            less = (full * weight, given, weight)
+            _note(places, ordinal - step, less)
+            _note(places, ordinal + step, less)
     return {
-        group: {ordinal: _most(here) for ordinal, here in places.items()} for group, places in around.items()
+        group: {
+            ordinal: here[0] if isinstance(here, tuple) else _most(here) for ordinal, here in places.items()
+        }
+        for group, places in around.items()
     }
 
 
-def _most(here: Sequence[tuple[Mapping[str, float], float]]) -> float:
+_Given = tuple[float, Mapping[str, float], float]
+"""The sum of what a candidate gives to a place, what each term gives, and how much of it."""
+
+
+def _note(places: "dict[int, _Given | list[_Given]]", ordinal: int, given: _Given) -> None:
+    here = places.get(ordinal)
+    if here is None:
+        places[ordinal] = given
+    elif isinstance(here, list):
+        here.append(given)
+    else:
+        places[ordinal] = [here, given]
+
+
+def _most(here: Sequence[_Given]) -> float:
     """The sum of the most that each term gives."""
-    if len(here) == 1:
-        ((given, weight),) = here
-        return sum(given.values()) * weight
     best: dict[str, float] = {}
-    for given, weight in here:
+    for _, given, weight in here:
         for term, value in given.items():
-            if value * weight > best.get(term, 0.0):
-                best[term] = value * weight
+            here_given = value * weight
+            if here_given > best.get(term, 0.0):
+                best[term] = here_given
     return sum(best.values())
 
 
@@ -307,16 +311,18 @@ def _add_time(matches: Matches, pool: Sequence[Candidate], rows: Sequence[_Row])
         row[_TIME] = matches.weights.time * value * nearness
 
 
-def _add_recency(matches: Matches, found: Sequence[_Entry]) -> None:
+def _add_recency(
+    matches: Matches, pool: Sequence[Candidate], rows: Sequence[_Row], found: Sequence[int]
+) -> None:
     weights = matches.weights
     weight = weights.recency_asked if matches.question.recent else weights.recency
-    times = [entry.candidate.at for entry in found if entry.candidate.at is not None]
+    times = [(at, place) for place in found if (at := pool[place].at) is not None]
     if not weight or not times:
         return
-    oldest, reach = min(times), max(times) - min(times)
-    for entry in found if reach else ():
-        if entry.candidate.at is not None:
-            entry.row[_RECENCY] = weight * (entry.candidate.at - oldest) / reach
+    oldest, newest = min(times)[0], max(times)[0]
+    reach = newest - oldest
+    for at, place in times if reach else ():
+        rows[place][_RECENCY] = weight * (at - oldest) / reach
 
 
 # ── meaning, duplicates ───────────────────────────────────────────────────────────────────────────────
@@ -342,22 +348,30 @@ def _add_meaning(matches: Matches, pool: Sequence[Candidate], rows: Sequence[_Ro
         row[_MEANING] = value * near_by
 
 
-def _mark_duplicates(found: list[_Entry], weight: float, limit: int) -> None:
-    """What says the same as a better one makes room for others. ``found`` is in order, and is so afterwards."""
+def _with_duplicates(
+    order: _Order, pool: Sequence[Candidate], rows: Sequence[_Row], weight: float, limit: int
+) -> _Order:
+    """What says the same as a better one makes room for others: the order with that.
+
+    Behind ``limit`` different ones nobody comes among the best, marked or not.
+    """
     better: dict[frozenset[str], list[Candidate]] = {}
     texts: dict[int, frozenset[str]] = {}
-    marked = False
-    for entry in found[: 2 * limit]:
-        candidate = entry.candidate
+    marked: dict[int, float] = {}
+    for falling, _, place in order[: 2 * limit]:
+        candidate = pool[place]
         kin = better.setdefault(frozenset(candidate.frequencies), [])
         if kin and _is_repeated(candidate, kin, texts):
-            entry.row[_DUPLICATE] = -weight * entry.score
-            entry.score = sum(entry.row)
-            marked = True
+            rows[place][_DUPLICATE] = weight * falling
+            marked[place] = -sum(rows[place])
         else:
             kin.append(candidate)
-    if marked:
-        found.sort(key=_order)
+            limit -= 1
+            if not limit:
+                break
+    if not marked:
+        return order
+    return sorted([(marked.get(place, falling), version, place) for falling, version, place in order])
 
 
 def _is_repeated(one: Candidate, kin: Iterable[Candidate], texts: dict[int, frozenset[str]]) -> bool:
@@ -373,7 +387,8 @@ def _is_repeated(one: Candidate, kin: Iterable[Candidate], texts: dict[int, froz
             if candidate.item.version not in texts:
                 texts[candidate.item.version] = _words(candidate)
         words, others = texts[one.item.version], texts[other.item.version]
-        if words and 10 * len(words & others) >= 9 * len(words | others):
+        both = len(words & others)
+        if both and 10 * both >= 9 * (len(words) + len(others) - both):
             return True
     return False
 
