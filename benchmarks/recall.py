@@ -1,17 +1,15 @@
 """How much of the evidence is among the first ten: ``python -m benchmarks.recall [FILE]``.
 
-FILE has conversations with ``turns`` and ``questions`` (see `benchmarks.recall_data`); without one our own data is
+FILE has conversations with ``turns`` and ``questions`` (see `benchmarks.recall_file`); without one our own data is
 measured. ``recall@10`` is the share of a question's evidence found, averaged over the questions that are not
 ``adversarial``. No language model is used. The last line is ``overall recall@10 NN.N``, that of the default.
 """
 
 import argparse
 import asyncio
-import json
 import sqlite3
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib import import_module
@@ -21,18 +19,20 @@ from typing import Any
 from benchmarks import recall_speed
 from benchmarks.recall_data import generate
 from benchmarks.recall_data.building import Conversation, Question, Turn
-from benchmarks.settings import progress, progress_done
-from holdfast.core.clock import to_us
+from benchmarks.recall_file import BadFile, read_file
+from benchmarks.report import Measure, not_measured
+from benchmarks.settings import Settings, progress, progress_done
+from holdfast.core.clock import from_us, to_us
 from holdfast.memory.backends.sqlite_store import SQLiteStore
+from holdfast.memory.embedder.local import LocalEmbedder
 from holdfast.memory.recall import Weights, recall_items, time_words
 from holdfast.memory.store import BaseStore
 from holdfast.memory.text import STOP_WORDS
 
 NAMESPACE = ("memory", "default", "u:bench", "episodes")
 TOP = 10
-WORDS = recall_speed.WORDS
 
-Embed = Callable[[list[str]], Sequence[Sequence[float]]]
+Embed = Callable[[list[str]], Awaitable[Sequence[Sequence[float]]]]
 Ask = Callable[[Question], Awaitable[list[str]]]
 Shares = dict[str, list[float]]
 """For each category, the share of the evidence found, question by question."""
@@ -69,15 +69,15 @@ async def fill(store: BaseStore, conversation: Conversation, embed: Embed | None
     if embed is None:
         await store.put_batch(items)
         return
-    for (namespace, key, value, metadata), vector in zip(
-        items, embed([turn["text"] for turn in turns]), strict=True
-    ):
+    vectors = await embed([turn["text"] for turn in turns])
+    for (namespace, key, value, metadata), vector in zip(items, vectors, strict=True):
         await store.put_with_embedding(namespace, key, value, list(vector), metadata)
 
 
 def asked_at(conversation: Conversation) -> datetime | None:
     """Questions are asked when the last thing has been said."""
-    return max((datetime.fromisoformat(t["when"]) for t in conversation["turns"] if t["when"]), default=None)
+    times = [to_us(datetime.fromisoformat(turn["when"])) for turn in conversation["turns"] if turn["when"]]
+    return from_us(max(times)) if times else None
 
 
 class Fts5:
@@ -133,7 +133,7 @@ class Systems:
 
         async def ask(question: Question) -> list[str]:
             text = question["question"]
-            (vector,) = embed([text])
+            (vector,) = await embed([text])
             hits = await recall_items(self.store, NAMESPACE, text, TOP, now=now, embedding=list(vector))
             return [hit.item.key for hit in hits]
 
@@ -141,7 +141,7 @@ class Systems:
 
     def vectors(self, embed: Embed) -> Ask:
         async def ask(question: Question) -> list[str]:
-            (vector,) = embed([question["question"]])
+            (vector,) = await embed([question["question"]])
             hits = await self.store.search_by_embedding(NAMESPACE, list(vector), TOP)
             return [hit.item.key for hit in hits]
 
@@ -162,7 +162,7 @@ async def measure(
 ) -> dict[str, Shares]:
     """The shares of each system."""
     results: dict[str, Shares] = {}
-    dimension = None if embed is None else len(embed(["a"])[0])
+    dimension = None if embed is None else len((await embed(["a"]))[0])
     for conversation in conversations:
         progress(f"recall: {conversation['id']}")
         baselines = {
@@ -215,31 +215,68 @@ def show(results: Mapping[str, Shares]) -> None:
 
 
 def embedder(name: str) -> Embed:
-    """``module:name`` of something that takes a list of texts and returns their vectors."""
+    """``local``, or ``module:name`` of something that takes a list of texts and returns their vectors."""
+    if name == "local":
+        return LocalEmbedder().embed
     module, _, attribute = name.partition(":")
     found: Any = getattr(import_module(module), attribute)
-    return lambda texts: [[float(x) for x in vector] for vector in found(texts)]
+
+    async def embed(texts: list[str]) -> list[list[float]]:
+        return [[float(x) for x in vector] for vector in found(texts)]
+
+    return embed
 
 
-def read(path: Path | None) -> list[Conversation]:
-    if path is None:
-        return generate()
-    found: list[Conversation] = json.loads(path.read_text("utf-8"))
-    return found
+def run(settings: Settings) -> list[Measure]:
+    """The measures of our own data, kind by kind: of what is found, which no machine's speed decides."""
+    local = LocalEmbedder().embed if LocalEmbedder.is_installed() else None
+    results = asyncio.run(measure(generate(), local, ablations=False))
+    fts5, words = results["FTS5 porter, stop list"], results["Holdfast"]
+    found = [
+        _compared(f"recall@10 without vectors: {kind}", mean(words[kind]), mean(fts5[kind]), -LEEWAY, "FTS5")
+        for kind in words
+    ]
+    if local is None:
+        return [*found, not_measured("recall@10 with the local embedder", "needs the extra local")]
+    both = results["Holdfast, with vectors"]
+    return found + [
+        _compared(
+            f"recall@10 with the local embedder: {kind}",
+            mean(both[kind]),
+            mean(words[kind]),
+            1.0 if kind == "assistant" else 0.0,
+            "without vectors",
+        )
+        for kind in words
+    ]
+
+
+LEEWAY = 2.0
+"""Points that recall may be below FTS5 with a stop list, on any kind."""
+
+
+def _compared(what: str, ours: float, other: float, more: float, name: str) -> Measure:
+    bound = f">= {name} {more:+g} points" if more else f">= {name}"
+    return Measure(what, f"{ours:.1f}", f"{other:.1f}", bound=bound, passed=ours >= other + more, value=ours)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.recall", description=__doc__)
     parser.add_argument("file", nargs="?", type=Path, help="conversations (our own data)")
-    parser.add_argument("--embedder", type=embedder, metavar="MODULE:NAME", help="measure vectors too")
+    parser.add_argument(
+        "--embedder", type=embedder, metavar="NAME", help="measure vectors too: local, or MODULE:NAME"
+    )
     parser.add_argument("--brief", action="store_true", help="no ablations, no timings")
     options = parser.parse_args(arguments)
-    conversations = read(options.file)
+    try:
+        conversations = generate() if options.file is None else read_file(options.file)
+    except BadFile as error:
+        parser.error(str(error))
     results = asyncio.run(measure(conversations, options.embedder, ablations=not options.brief))
     show(results)
     if not options.brief:
-        with closing(recall_speed.Small(conversations, item_of)) as small:
-            print(small.told())
+        for line in recall_speed.told(conversations, item_of):
+            print(line)
     print(f"overall recall@10 {overall(results['Holdfast']):.1f}")
     return 0
 

@@ -29,6 +29,8 @@ class Settings:
     appends: int = 20
     items: int = 100_000
     queries: int = 50
+    memories: int = 100_000
+    users: int = 1000
     agent_turns: int = 150
     conversations: int = 200
     conversation_turns: int = 12
@@ -55,6 +57,8 @@ class Settings:
             appends=4,
             items=3000,
             queries=10,
+            memories=2000,
+            users=20,
             agent_turns=20,
             conversations=20,
             conversation_turns=5,

@@ -238,7 +238,7 @@ async def _slowest_callback(path: Path, data: Data) -> float:
     """Cold and warm searches, puts, and a search that must notice them, with every callback of the loop watched."""
     query = data.queries[0]
     store = _open(path)
-    with _watched() as spent:
+    with watched() as spent:
         for number in range(NAMESPACES):
             await asyncio.gather(
                 *(store.search_by_embedding(_namespace(number), q, FOUND) for q in data.queries[:3])
@@ -252,7 +252,7 @@ async def _slowest_callback(path: Path, data: Data) -> float:
 
 
 @contextmanager
-def _watched() -> Iterator[list[float]]:
+def watched() -> Iterator[list[float]]:
     """The thread's CPU of every callback that the event loop runs meanwhile."""
     spent: list[float] = []
     run_handle: Callable[[Any], None] = asyncio.events.Handle._run

@@ -13,7 +13,7 @@ from benchmarks.report import at_most, not_measured, within_floor
 from benchmarks.workload import conversation, json_bytes
 from tests.suppressions import ROOT
 
-MEASURED = ("saving", "forking", "contention", "agent", "importing")
+MEASURED = ("saving", "forking", "contention", "recall", "recall-speed", "agent", "importing")
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +74,21 @@ def test_disk_forks_writers_and_imports_are_within_their_bounds(
         assert writers["measured"] == writers["bound"]
     (imported,) = named(found, "imported with it")
     assert imported["measured"] == "none"
+
+
+def test_recall_is_measured_on_every_kind_and_its_callbacks_are_watched(
+    outcome: tuple[subprocess.CompletedProcess[str], dict[str, Any]],
+) -> None:
+    _, found = outcome
+    kinds = {measure["what"].rpartition(" ")[2] for measure in named(found, "recall@10 without vectors")}
+    assert kinds == {"assistant", "people", "notes", "tickets", "diary"}
+    vectors = {
+        measure["what"]: measure["value"] for measure in named(found, "recall@10 with the local embedder: ")
+    }
+    assert vectors["recall@10 with the local embedder: assistant"] > 80
+    assert len(named(found, "2,000 memories of one user beside 20 users of 100")) == 2
+    (callback,) = named(found, "longest callback on the event loop while recalling")
+    assert callback["value"] > 0
 
 
 def test_the_workload_is_the_same_each_time_and_as_large_as_it_says() -> None:

@@ -9,7 +9,7 @@ class Turn(TypedDict):
     """One memory."""
 
     id: str
-    session: int | None
+    session: int | str | None
     speaker: str | None
     when: str | None
     text: str
