@@ -99,6 +99,10 @@ class Engine(Protocol):
         """Run a plan in a transaction: all of it, or nothing."""
         ...
 
+    def rewrite(self, plan: PlanFactory[T]) -> Awaitable[T]:
+        """As :meth:`write`, for a plan that may be run again though it was done: a lost answer is asked for again."""
+        ...
+
     def later(self, plan: PlanFactory[Any]) -> None:
         """Run upkeep in a transaction of its own; its failure is nobody's failure."""
         ...

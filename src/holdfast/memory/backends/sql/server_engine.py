@@ -121,9 +121,12 @@ class ServerEngine:
     def read(self, plan: PlanFactory[T], schema: Schema) -> Awaitable[T]:
         return self._run(plan, schema, write=False)
 
-    def write(self, plan: PlanFactory[T], schema: Schema, *, repeatable: bool = False) -> Awaitable[T]:
-        """``repeatable``: to run the plan again is harmless even if it was done the first time."""
-        running = self._run(plan, schema, write=True, repeatable=repeatable)
+    def write(self, plan: PlanFactory[T], schema: Schema) -> Awaitable[T]:
+        running = self._run(plan, schema, write=True)
+        return running if self.driver.blocking else _to_its_end(running)
+
+    def rewrite(self, plan: PlanFactory[T], schema: Schema) -> Awaitable[T]:
+        running = self._run(plan, schema, write=True, repeatable=True)
         return running if self.driver.blocking else _to_its_end(running)
 
     def later(self, plan: PlanFactory[Any], schema: Schema) -> None:
