@@ -86,9 +86,6 @@ class SqliteEngine:
     def write(self, plan: PlanFactory[T], schema: Schema) -> Awaitable[T]:
         return _done(self.run(plan, schema, write=True))
 
-    def rewrite(self, plan: PlanFactory[T], schema: Schema) -> Awaitable[T]:
-        return self.write(plan, schema)
-
     def later(self, plan: PlanFactory[Any], schema: Schema) -> None:
         with contextlib.suppress(HoldfastError):
             self.run(plan, schema, write=True)

@@ -46,7 +46,7 @@ class SqlCheckpointer(BaseCheckpointer):
         self._owns_engine = owns_engine
         self._tables = tables
         self._heads = Heads()
-        self._saver = saving.Saver(tables, self._heads, queue=text_index)
+        self._saver = saving.new_saver(tables, self._heads, index=text_index)
         self._index_text = text_index
         self._unindexed = [0]  # shared with the scoped views
 
@@ -64,9 +64,7 @@ class SqlCheckpointer(BaseCheckpointer):
         new = saving.NewCheckpoint(
             key, checkpoint_id, text, split_state(state), parent, now, self._expires(now)
         )
-        plan = partial(self._saver.save, new)
-        # A save under an id that was given can be repeated: it then finds itself.
-        saved = await (self._engine.write(plan) if checkpoint_id is None else self._engine.rewrite(plan))
+        saved = await self._engine.write(partial(self._saver.save, new))
         if saved.head is not None:
             self._heads.remember(key, saved.head, saved=True)
             self._note_unindexed(saved.entries)
@@ -260,7 +258,7 @@ class SqlCheckpointer(BaseCheckpointer):
     async def _catch_up(self) -> None:
         self._unindexed[0] = 0
         while await self._engine.read(lambda: text_index.lag(self._tables)) > 0:
-            await self._engine.rewrite(partial(text_index.catch_up, self._tables))
+            await self._engine.write(partial(text_index.catch_up, self._tables))
 
 
 def stats(t: Tables, scope: str, now: int) -> Plan[CheckpointerStats]:
