@@ -72,9 +72,11 @@ def reader(page: Path, folder: Path, services: Services) -> Iterator[None]:
 
 @pytest.mark.parametrize("page", runnable_pages(), ids=name_of)
 def test_every_example_runs_and_prints_what_it_says(
-    page: Path, tmp_path: Path, services: Services, outside: list[object]
+    page: Path, tmp_path: Path, services: Services, outside: list[object], request: pytest.FixtureRequest
 ) -> None:
     with reader(page, tmp_path, services):
+        if page.name.startswith("postgres"):
+            os.environ["DATABASE_URL"] = request.getfixturevalue("postgres").url
         example = Page(page)
         for block in blocks(page.read_text("utf-8")):
             example.run(block)

@@ -4,7 +4,7 @@ import asyncio
 
 from holdfast.core.messages import Message
 from holdfast.core.state import AgentState
-from holdfast.memory import Episode, Fact
+from holdfast.memory import Episode, Fact, LazyMemory, resolve_memory
 from holdfast.memory.embedder import HashEmbedder
 from holdfast.memory.postgres import PostgresMemory
 from tests.servers.fixtures import Database
@@ -49,3 +49,15 @@ def test_a_memory_is_kept_in_the_database_with_the_threads_of_its_users(postgres
 
 def test_a_memory_without_facts_has_none(postgres: Database) -> None:
     assert PostgresMemory.connect(postgres.url, with_facts=False).facts is None
+
+
+def test_a_memory_by_its_address_is_the_same(postgres: Database) -> None:
+    async def run() -> None:
+        async with LazyMemory(postgres.url, embedder="hash") as memory:
+            await memory.remember("My puppy is called Biscuit.", user_id="alice")
+        async with resolve_memory({"url": postgres.url, "embedder": "hash"}) as memory:
+            assert len(await memory.recall("puppy", user_id="alice")) == 1
+        async with PostgresMemory.connect(postgres.url, embedder="hash") as memory:
+            assert len(await memory.recall("puppy", user_id="alice")) == 1
+
+    asyncio.run(run())

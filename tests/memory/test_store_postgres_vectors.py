@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.memory.backends import pgvector
+from holdfast.memory.backends import pgvector_search
 from holdfast.memory.backends.postgres_store import PostgresStore, PostgresSyncStore
 from holdfast.memory.backends.sql import items_matches, items_vectors
 from holdfast.memory.filters import compile_filter
@@ -94,7 +94,7 @@ def test_the_index_finds_the_nearest_of_ten_thousand(
             assert await store.index_vectors() == 10_000
             postgres.sql("ANALYZE")
             assert "Index Scan using holdfast_items_nearest_cosine_16" in explained(postgres, store)
-        monkeypatch.setattr(pgvector, "exact", None)  # it is not asked
+        monkeypatch.setattr(pgvector_search, "exact", None)  # it is not asked
         assert await recall(postgres, vectors(30, seed=2), "COSINE") >= 0.98
 
     asyncio.run(run())
@@ -107,7 +107,7 @@ def explained(database: Database, store: PostgresStore) -> str:
     request = VectorRequest(
         NS, check_vector([1.0] * DIMENSION, index.space), index.space, compile_filter(None), 10, None, 0
     )
-    statement = pgvector._select_candidates(index, 1, request, 64)
+    statement = pgvector_search._select_candidates(index, 1, request, 64)
     plan = database.sql(f"EXPLAIN {statement.sql.replace('?', '%s')}", *statement.params)
     return "\n".join(line for (line,) in plan)
 
@@ -117,7 +117,7 @@ def test_ten_that_match_are_ten_whoever_else_is_in_the_index(
     postgres: Database, monkeypatch: pytest.MonkeyPatch, scanned: int
 ) -> None:
     """Where an index alone would give fewer: a small namespace among large ones, a filter that few pass."""
-    monkeypatch.setattr(pgvector, "_SCANNED", scanned)
+    monkeypatch.setattr(pgvector_search, "_SCANNED", scanned)
 
     async def run() -> None:
         async with opened(postgres) as store:
@@ -133,6 +133,8 @@ def test_ten_that_match_are_ten_whoever_else_is_in_the_index(
                 few = {"n": {"$in": list(range(0, 1500, 150))}}
                 hits = await store.search_by_embedding(NS, query, 10, metadata_filter=few)
                 assert {hit.item.metadata["n"] for hit in hits} == set(range(0, 1500, 150))
+                (hit,) = await store.search_by_embedding(NS, query, 10, metadata_filter={"n": 77})
+                assert hit.item.key == "k77"
                 assert len(await store.search_by_embedding(NS, query, 1500)) == 1500
                 assert len(await store.search_by_embedding(NS, query, 100)) == 100
 
@@ -258,7 +260,7 @@ def test_numbers_are_crunched_off_the_event_loop(postgres: Database, monkeypatch
 
         return call
 
-    for module, name in ((items_vectors, "score_all"), (pgvector, "score_all"), (items_matches, "_add")):
+    for module, name in ((items_vectors, "score_all"), (pgvector_search, "score_all"), (items_matches, "_add")):
         monkeypatch.setattr(module, name, noting(getattr(module, name)))
 
     async def run(store: PostgresStore, query: Sequence[float]) -> None:

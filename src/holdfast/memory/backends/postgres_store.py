@@ -10,7 +10,7 @@ from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.errors import HoldfastError, SchemaMismatch
 from holdfast.memory import blocking as twins
 from holdfast.memory import validate
-from holdfast.memory.backends import pgvector
+from holdfast.memory.backends import pgvector, pgvector_search
 from holdfast.memory.backends.postgres_engine import DATABASE, POSTGRES, postgres_engine
 from holdfast.memory.backends.sql.binding import BoundEngine
 from holdfast.memory.backends.sql.dialect import Dialect
@@ -197,7 +197,7 @@ class PostgresStore(SqlStore):
     async def _nearest(self, request: VectorRequest) -> list[StoredHit]:
         if (used := await self._usable_index()) is None:
             return await super()._nearest(request)
-        answer = await used.engine.read(partial(pgvector.nearest, used.index, self._matrices, request))
+        answer = await used.engine.read(partial(pgvector_search.nearest, used.index, self._matrices, request))
         if answer.ns_id_to_index:
             used.engine.later(partial(pgvector.add_newer, used.index, answer.ns_id_to_index))
         return answer.hits

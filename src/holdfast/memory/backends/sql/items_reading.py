@@ -37,15 +37,16 @@ def read(
     keys: dict[str, list[str]] = {}
     for ns, key in dict.fromkeys(encoded):
         keys.setdefault(ns, []).append(key)
-    asked = [
-        rows(
+    results = yield [
+        Statement(
+            "rows",
             f"SELECT {COLUMNS} FROM {t.items} WHERE ns = ? AND item_key IN {marks} AND {LIVE}",
-            *(ns, *values, now_us),
+            (ns, *values, now_us),
+            LAST,
         )
         for ns, wanted in keys.items()
         for marks, values in lists(wanted)
     ]
-    results = (yield last(asked)) if asked else []
     found = {(row[0], row[1]): stored_item(row) for result in results for row in result}
     return [found.get(place) for place in encoded]
 

@@ -40,9 +40,12 @@ class Versions(Protocol):
 
 
 class OneCounter:
-    """One row that counts: for a database with one writer at a time."""
+    """One row that counts. Nothing to lock in a database with one writer at a time; with ``lock``, the suffix of a
+    query that locks its rows, the writers of a store take turns on any server."""
 
-    shared = False
+    def __init__(self, lock: str = "") -> None:
+        self._lock = lock
+        self.shared = bool(lock)
 
     def ddl(self, counters: str, items: str, dialect: Dialect) -> tuple[str, ...]:
         return (
@@ -63,7 +66,9 @@ class OneCounter:
         return list(range(last - count + 1, last + 1))
 
     def lock(self, counters: str, namespaces: Sequence[str] | None) -> list[Statement]:
-        return []
+        if not self._lock:
+            return []
+        return [rows(f"SELECT value FROM {counters} WHERE name = ?{self._lock}", _NAME)]
 
 
 ONE_COUNTER: Final = OneCounter()

@@ -25,11 +25,14 @@ HEAVY = 8
 """On a batch's first statement: what the plan does with the results takes time. Where plans run on an event loop, it
 is done in a thread."""
 
+REPEATABLE = 16
+"""On a batch's first statement: the plan may be run again though it was done, if it is not known whether it was."""
+
 
 class Statement(NamedTuple):
     """``kind``: "rows" answers with a list of rows, "change" and "many" with the number of rows changed.
 
-    ``mark``: a sum of :data:`GUARD`, :data:`LAST`, :data:`FRESH` and :data:`HEAVY`.
+    ``mark``: a sum of :data:`GUARD`, :data:`LAST`, :data:`FRESH`, :data:`HEAVY` and :data:`REPEATABLE`.
     """
 
     kind: str

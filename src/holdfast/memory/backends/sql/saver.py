@@ -16,7 +16,7 @@ from holdfast.memory.backends.sql.heads import Heads, ThreadKey
 from holdfast.memory.backends.sql.keys import DEFAULT_SCOPE, saver_ns
 from holdfast.memory.backends.sql.lineage import visible
 from holdfast.memory.backends.sql.plan import Engine, Plan, fetch
-from holdfast.memory.backends.sql.saving import NewCheckpoint, Saved, Saver
+from holdfast.memory.backends.sql.saving import NewCheckpoint, Saved, new_saver
 from holdfast.memory.backends.sql.writes import get_writes, put_writes
 from holdfast.memory.encoding import encode_id
 from holdfast.memory.log import load_lists
@@ -36,7 +36,7 @@ class SqlCheckpointSaver(BaseCheckpointSaver):
         self._engine = engine
         self._owns_engine = owns_engine
         self._tables = tables
-        self._saver = Saver(tables, Heads())
+        self._saver = new_saver(tables, Heads())
 
     async def _put(
         self,

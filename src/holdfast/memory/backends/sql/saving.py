@@ -17,7 +17,7 @@ from holdfast.memory.backends.sql.foresight import foresee_save
 from holdfast.memory.backends.sql.heads import Heads, KnownHead, ThreadKey
 from holdfast.memory.backends.sql.keys import named, scope_number, scope_prefix
 from holdfast.memory.backends.sql.lineage import ThreadRow, new_thread, next_number, thread_sql
-from holdfast.memory.backends.sql.plan import LAST, LAST_GUARD, Plan, Statement, many, rows
+from holdfast.memory.backends.sql.plan import LAST, LAST_GUARD, REPEATABLE, Plan, Statement, many, rows
 from holdfast.memory.backends.sql.reading import (
     CheckpointRow,
     find_checkpoint,
@@ -72,7 +72,7 @@ class Saved(NamedTuple):
 class Saver:
     """The plans of a save, with their SQL made once."""
 
-    def __init__(self, tables: Tables, heads: Heads, *, queue: bool = True) -> None:
+    def __init__(self, tables: Tables, heads: Heads) -> None:
         t = self._tables = tables
         self._heads = heads
         mine = (
@@ -83,6 +83,7 @@ class Saver:
             f"UPDATE {t.threads} SET head_seq = ?, next_seq = ?, updated_at = ?, pending = 0, expires_at = "
         )
         numbers = f"FROM {t.threads} WHERE scope = ? AND ns = ?"
+        self._foresees = bool(t.dialect.spans)
         self._numbered = bool(t.dialect.numbering)
         self._likely_newest = _never if self._numbered else heads.likely_newest
         if self._numbered:
@@ -104,11 +105,6 @@ class Saver:
             f"INSERT INTO {t.entries} (seq, life, log, pos, size, searchable, seal, body)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
         )
-        self._queue_sql = (
-            f"INSERT INTO {t.unindexed} (life, log, pos) VALUES (?, ?, ?)"
-            if t.dialect.queued and queue
-            else None
-        )
         self._life_sql = f"INSERT INTO {t.lives} (life, scope, ns, thread_id) VALUES (?, ?, ?, ?)"
         self._fold_sql = f"DELETE FROM {t.writes} WHERE life = ? AND seq = ?"
 
@@ -124,6 +120,8 @@ class Saver:
                     moved = (yield [self._stay(known, new), *rest])[0]
                 if moved or (yield [self._move(known, new, 0), *rest])[0]:
                     return _saved(head, entries)
+        if not self._foresees:
+            return (yield from self._save_on_stored(new))
         wanted = None if new.checkpoint_id is None else encode_id(new.checkpoint_id)
         unknown = self._heads.get(new.key) is None
         stored = partial(self._save_on_stored, new)
@@ -146,7 +144,10 @@ class Saver:
             raise _conflict(new, parent.checkpoint_id)
         known = yield from self._known_head(row, parent, new)
         head, entries, _ = _next_head(known, new)
-        statements = [self._move(known, new, row.pending), *self._insert(head, known, entries, new)]
+        move = self._move(known, new, row.pending)
+        if new.checkpoint_id is not None:  # it would find itself
+            move = move._replace(mark=LAST_GUARD | REPEATABLE)
+        statements = [move, *self._insert(head, known, entries, new)]
         if row.pending and isinstance(new.parent, str):
             statements.append(Statement("change", self._fold_sql, (row.life, row.head_seq)))
         if row.next_seq == row.own.first:
@@ -175,8 +176,9 @@ class Saver:
         life = new_key(scope_prefix(new.key[0]))
         before = KnownHead(life, 0, 1, None, {})
         head, entries, _ = _next_head(before, new)
+        mark = LAST if new.checkpoint_id is None else LAST | REPEATABLE
         yield [
-            new_thread(self._tables, new.key, life, 1, new.now, new.expires, sql=self._thread_sql, mark=LAST),
+            new_thread(self._tables, new.key, life, 1, new.now, new.expires, sql=self._thread_sql, mark=mark),
             *self._insert(head, before, entries, new),
             Statement("change", self._life_sql, (life, *new.key)),
         ]
@@ -237,9 +239,6 @@ class Saver:
             statements.append(_new(Statement, ("change", self._entry_sql, values, 0)))
         elif entries:
             statements.append(many(self._entry_sql, [(seq, *entry) for entry in entries]))
-        if self._queue_sql is not None:
-            places = [entry[:3] for entry in entries if entry.searchable]
-            statements.append(many(self._queue_sql, places))
         return statements
 
     # ── what is stored already ────────────────────────────────────────────────────────────────────
@@ -270,6 +269,22 @@ class Saver:
         tail = path[-1]
         (found,) = yield [rows(log_end_sql(self._tables), life, tail.log)]
         return bool(found) and found[0][0] == tail.end
+
+
+class ListingSaver(Saver):
+    """A saver that lists what is to be indexed."""
+
+    def _insert(
+        self, head: KnownHead, known: KnownHead, entries: list[Entry], new: NewCheckpoint
+    ) -> list[Statement]:
+        places = [entry[:3] for entry in entries if entry.searchable]
+        listed = many(f"INSERT INTO {self._tables.unindexed} (life, log, pos) VALUES (?, ?, ?)", places)
+        return [*super()._insert(head, known, entries, new), listed]
+
+
+def new_saver(tables: Tables, heads: Heads, *, index: bool = True) -> Saver:
+    """The saver for these tables. ``index``: what it saves is to be searched."""
+    return (ListingSaver if index and tables.dialect.queued else Saver)(tables, heads)
 
 
 def _shared(stored: Sequence[str], ours: tuple[Any, ...], encode: Callable[[Any], str]) -> tuple[Any, ...]:

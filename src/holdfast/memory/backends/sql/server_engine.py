@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 from holdfast.core.errors import Closed, HoldfastError
 from holdfast.memory.backends.sql.binding import BoundEngine
-from holdfast.memory.backends.sql.plan import FRESH, HEAVY, LAST, Batch, Plan, PlanFactory
+from holdfast.memory.backends.sql.plan import FRESH, HEAVY, LAST, REPEATABLE, Batch, Plan, PlanFactory
 from holdfast.memory.backends.sql.schema import Schema, migrate
 from holdfast.memory.blocking import drive
 
@@ -90,11 +90,12 @@ class Driver(Protocol):
 class _Attempt:
     """One try at a plan: what has been sent, so that it is known whether another try is safe."""
 
-    __slots__ = ("committing", "dirty")
+    __slots__ = ("committing", "dirty", "repeatable")
 
-    def __init__(self) -> None:
+    def __init__(self, *, repeatable: bool) -> None:
         self.committing = False
         self.dirty = False
+        self.repeatable = repeatable
 
 
 class ServerEngine:
@@ -121,9 +122,8 @@ class ServerEngine:
     def read(self, plan: PlanFactory[T], schema: Schema) -> Awaitable[T]:
         return self._run(plan, schema, write=False)
 
-    def write(self, plan: PlanFactory[T], schema: Schema, *, repeatable: bool = False) -> Awaitable[T]:
-        """``repeatable``: to run the plan again is harmless even if it was done the first time."""
-        running = self._run(plan, schema, write=True, repeatable=repeatable)
+    def write(self, plan: PlanFactory[T], schema: Schema) -> Awaitable[T]:
+        running = self._run(plan, schema, write=True)
         return running if self.driver.blocking else _to_its_end(running)
 
     def later(self, plan: PlanFactory[Any], schema: Schema) -> None:
@@ -167,14 +167,14 @@ class ServerEngine:
     async def _persist(self, plan: PlanFactory[T], *, write: bool, repeatable: bool) -> T:
         """Try until it is done, or until it can't be, or until another try might do it twice."""
         for number in range(1, TRIES + 1):
-            attempt = _Attempt()
+            attempt = _Attempt(repeatable=repeatable)
             try:
                 return await self._attempt(plan, attempt, write=write)
             except Exception as error:
                 failure = self.driver.failure(error)
                 if failure is None:
                     raise
-                safe = failure.undone or (failure.lost and (repeatable or not attempt.committing))
+                safe = failure.undone or (failure.lost and (attempt.repeatable or not attempt.committing))
                 if not safe or number == TRIES:
                     raise failure.error from error
             pause = random.random() * min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**number)  # noqa: S311 (not a secret)
@@ -221,6 +221,7 @@ class ServerEngine:
                     attempt.dirty = False
                 commit = bool(mark & LAST)
                 attempt.committing = write and commit
+                attempt.repeatable = attempt.repeatable or bool(mark & REPEATABLE)
                 results = await session.run(batch, begin, commit=commit, dirty=attempt.dirty)
                 attempt.dirty = attempt.dirty or any(statement.kind != "rows" for statement in batch)
                 if mark & HEAVY and not self.driver.blocking:

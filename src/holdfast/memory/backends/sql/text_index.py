@@ -15,7 +15,17 @@ from pydantic_core import from_json
 from holdfast.core.messages import decode_message
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.keys import SCOPE_BYTES
-from holdfast.memory.backends.sql.plan import Plan, Statement, change, execute, fetch, last, many, rows
+from holdfast.memory.backends.sql.plan import (
+    REPEATABLE,
+    Plan,
+    Statement,
+    change,
+    execute,
+    fetch,
+    last,
+    many,
+    rows,
+)
 from holdfast.memory.ranking import bm25
 from holdfast.memory.text import ANALYSER_VERSION, analyse, message_text
 
@@ -181,10 +191,10 @@ def _catch_up_queue(t: Tables, limit: int) -> Plan[int]:
         return 0
     place = "life = ? AND log = ? AND pos = ?"
     entries = yield [rows(f"SELECT id, life, body FROM {t.entries} WHERE {place}", *key) for key in found]
-    yield from execute(
+    yield [
+        many(f"DELETE FROM {t.unindexed} WHERE {place}", found)._replace(mark=REPEATABLE),
         t.text.add(t.words, _index_rows(row for one in entries for row in one)),
-        many(f"DELETE FROM {t.unindexed} WHERE {place}", found),
-    )
+    ]
     return len(found)
 
 

@@ -1,0 +1,290 @@
+"""PostgreSQL goes away, cuts off, is full, is slow: nothing acknowledged is lost, nothing is saved twice, and every
+error is one of ours."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import psycopg
+import pytest
+
+from holdfast.core.messages import Message
+from holdfast.core.state import AgentState
+from holdfast.errors import Conflict, Corrupt, HoldfastError, SchemaMismatch, StorageFull, Unavailable
+from holdfast.memory.backends import PostgreSQLCheckpointer, PostgreSQLSyncCheckpointer
+from holdfast.memory.backends.postgres_engine import postgres_engine
+from holdfast.memory.backends.sql.plan import Plan, change, fetch, last
+from holdfast.memory.backends.sql.schema import Schema
+from tests.servers.fixtures import Database
+from tests.servers.postgres import own_server
+from tests.servers.proxy import Proxy
+
+NOTES = Schema("notes", "notes_meta", "TEXT", (("CREATE TABLE notes (n BIGINT)",),), ("notes",))
+
+
+def said(*words: str) -> AgentState:
+    return AgentState().with_messages([Message.user(word) for word in words])
+
+
+def behind(
+    postgres: Database, proxy: Proxy, scenario: Callable[[PostgreSQLCheckpointer], Awaitable[None]]
+) -> None:
+    async def run() -> None:
+        url = postgres.through(proxy)
+        async with PostgreSQLCheckpointer(url, max_pool_size=1, pool_timeout=5) as checkpointer:
+            await checkpointer.save(said("first"), "t", "c0")
+            await scenario(checkpointer)
+
+    asyncio.run(run())
+
+
+# ── connections ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_connection_that_broke_while_nobody_used_it_is_replaced_without_a_word(
+    postgres: Database, proxy: Proxy
+) -> None:
+    async def scenario(checkpointer: PostgreSQLCheckpointer) -> None:
+        for turn in range(3):
+            proxy.cut_all()
+            await checkpointer.save(said("again"), "t")
+            proxy.cut_all()
+            assert await checkpointer.load("t") is not None, turn
+        assert len(await checkpointer.list_checkpoints("t")) == 4
+
+    behind(postgres, proxy, scenario)
+
+
+def test_a_read_whose_answer_is_lost_is_asked_again(postgres: Database, proxy: Proxy) -> None:
+    async def scenario(checkpointer: PostgreSQLCheckpointer) -> None:
+        proxy.cut_next_answer()
+        assert await checkpointer.load("t") is not None
+        proxy.cut_next_answer(3)
+        assert await checkpointer.list_threads() == ["t"]
+
+    behind(postgres, proxy, scenario)
+
+
+def test_a_save_under_a_given_id_whose_answer_is_lost_is_done_once(postgres: Database, proxy: Proxy) -> None:
+    async def scenario(checkpointer: PostgreSQLCheckpointer) -> None:
+        state = said("first", "second")
+        for turn in range(1, 6):
+            proxy.cut_next_answer(turn % 3 + 1)
+            assert await checkpointer.save(state, "t", f"c{turn}", parent=f"c{turn - 1}") == f"c{turn}"
+        assert await checkpointer.list_checkpoints("t") == [f"c{turn}" for turn in range(5, -1, -1)]
+        assert await checkpointer.load("t") == state
+
+    behind(postgres, proxy, scenario)
+
+
+def test_another_save_whose_answer_is_lost_is_unavailable_and_the_caller_can_see_what_became_of_it(
+    postgres: Database, proxy: Proxy
+) -> None:
+    async def scenario(checkpointer: PostgreSQLCheckpointer) -> None:
+        parent = await checkpointer.save(said("a"), "t")
+        proxy.cut_next_answer()
+        with pytest.raises(Unavailable, match="not known"):
+            await checkpointer.save(said("b"), "t", parent=parent)
+        head = await checkpointer.head("t")
+        assert head is not None
+        assert head.parent_id == parent  # it was done: the proxy lost the answer, not the question
+        with pytest.raises(Conflict):  # so that a writer who only tries again does not do it twice
+            await checkpointer.save(said("b"), "t", parent=parent)
+        assert len(await checkpointer.list_checkpoints("t")) == 3
+
+    behind(postgres, proxy, scenario)
+
+
+def test_a_plan_that_breaks_before_it_commits_is_run_again(postgres: Database, proxy: Proxy) -> None:
+    async def run() -> None:
+        engine = postgres_engine(postgres.through(proxy)).using(NOTES)
+        tries: list[int] = []
+
+        def plan() -> Plan[None]:
+            tries.append(1)
+            if len(tries) == 1:
+                proxy.cut_next_answer()
+            yield [change("INSERT INTO notes (n) VALUES (?)", len(tries))]
+            yield last([change("INSERT INTO notes (n) VALUES (?)", len(tries))])
+
+        await engine.read(lambda: fetch("SELECT 1"))
+        await engine.write(plan)
+        assert postgres.sql("SELECT n FROM notes") == [(2,), (2,)]
+        await engine.close()
+
+    asyncio.run(run())
+
+
+def test_more_callers_than_connections_wait_and_are_told_when_it_takes_too_long(postgres: Database) -> None:
+    async def run() -> None:
+        engine = postgres_engine(postgres.url, max_pool_size=1, pool_timeout=0.2).using(NOTES)
+        await engine.read(lambda: fetch("SELECT 1"))
+        assert await asyncio.gather(*(engine.read(lambda: fetch("SELECT 1")) for _ in range(20)))
+        with psycopg.connect(postgres.url) as holding:
+            holding.execute("LOCK TABLE notes")
+            busy = asyncio.ensure_future(engine.read(lambda: fetch("SELECT n FROM notes")))
+            await asyncio.sleep(0.05)
+            with pytest.raises(Unavailable, match="no connection was free"):
+                await engine.read(lambda: fetch("SELECT 1"))
+        assert await busy == []
+        assert await engine.read(lambda: fetch("SELECT 1")) == [(1,)]
+        await engine.close()
+
+    asyncio.run(run())
+
+
+# ── what the server says ──────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("state", "error"),
+    [
+        ("53100", StorageFull),  # disk full
+        ("53200", StorageFull),  # out of memory
+        ("53300", Unavailable),  # too many connections
+        ("57014", Unavailable),  # statement time-out
+        ("55P03", Unavailable),  # lock not available
+        ("42501", Unavailable),  # no privilege
+        ("42P01", SchemaMismatch),  # no such table
+        ("XX001", Corrupt),  # data corrupted
+        ("23514", HoldfastError),  # anything else
+    ],
+)
+def test_every_error_of_the_server_is_one_of_ours(
+    postgres: Database, state: str, error: type[HoldfastError]
+) -> None:
+    async def run() -> None:
+        engine = postgres_engine(postgres.url).using(NOTES)
+
+        def plan() -> Plan[None]:
+            yield [change("INSERT INTO notes (n) VALUES (1)")]
+            yield from fetch(f"DO $$ BEGIN RAISE EXCEPTION 'told so' USING ERRCODE = '{state}'; END $$")
+
+        with pytest.raises(HoldfastError, match="told so") as caught:
+            await engine.write(plan)
+        assert type(caught.value) is error
+        assert await engine.read(lambda: fetch("SELECT n FROM notes")) == []
+        await engine.close()
+
+    asyncio.run(run())
+
+
+def test_a_statement_that_takes_too_long_and_a_table_that_is_gone(postgres: Database) -> None:
+    url = f"{postgres.url}&options=-c%20statement_timeout%3D100"
+    with PostgreSQLSyncCheckpointer(url) as checkpointer:
+        checkpointer.save(said("x"), "t")
+        with psycopg.connect(postgres.url) as holding:
+            holding.execute("SELECT * FROM holdfast_threads FOR UPDATE")
+            with pytest.raises(Unavailable, match="timeout"):
+                checkpointer.save(said("x", "y"), "t")
+        assert checkpointer.load("t") == said("x") or len(checkpointer.list_checkpoints("t")) == 1
+        postgres.sql("ALTER TABLE holdfast_entries RENAME TO elsewhere")
+        with pytest.raises(SchemaMismatch, match="holdfast_entries"):
+            checkpointer.load("t")
+
+
+def test_cancelling_a_save_finishes_it_or_leaves_nothing_and_the_connection_is_of_use(
+    postgres: Database,
+) -> None:
+    async def run() -> None:
+        async with PostgreSQLCheckpointer(postgres.url, max_pool_size=1) as checkpointer:
+            parent = await checkpointer.save(said("0"), "t")
+            for turn in range(30):
+                saving = asyncio.create_task(checkpointer.save(said("0", f"{turn}"), "t", parent=parent))
+                for _ in range(turn % 10):
+                    await asyncio.sleep(0)
+                saving.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await saving
+                head = await checkpointer.head("t")
+                assert head is not None
+                assert parent in (head.checkpoint_id, head.parent_id)
+                parent = head.checkpoint_id
+            loading = [asyncio.create_task(checkpointer.load("t")) for _ in range(5)]
+            await asyncio.sleep(0)
+            for task in loading:
+                task.cancel()
+            await asyncio.gather(*loading, return_exceptions=True)
+            assert await checkpointer.load("t") is not None
+
+    asyncio.run(run())
+
+
+def test_a_forked_child_has_connections_of_its_own(postgres: Database) -> None:
+    with PostgreSQLSyncCheckpointer(postgres.url) as checkpointer:
+        checkpointer.save(said("parent"), "t")
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                checkpointer.save(said("child"), "u")
+                status = 0
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert checkpointer.load("u") is not None
+        assert checkpointer.save(said("parent", "again"), "t")
+
+
+# ── the server is killed ──────────────────────────────────────────────────────────────────────────
+
+
+SAVES = 125
+
+
+async def _keep_saving(url: str, name: str, saves: int, acknowledged: dict[str, list[Any]]) -> None:
+    """Save states that grow by one message each; after an outage, look what became of the last one."""
+    async with PostgreSQLCheckpointer(url, max_pool_size=2, pool_timeout=30) as checkpointer:
+        done = 0
+        parent: str | None = None
+        while done < saves:
+            state = said(*(f"{name} {number}" for number in range(done + 1)))
+            try:
+                parent = await checkpointer.save(state, name, parent=parent)
+            except (Unavailable, Conflict):
+                head = None
+                while head is None:
+                    try:
+                        head = await checkpointer.get(name)
+                        if head is None and not done:
+                            break
+                    except Unavailable:
+                        continue
+                if head is None:
+                    continue
+                parent, done = head.info.checkpoint_id, len(head.state.messages)
+                continue
+            done += 1
+            acknowledged[name].append(parent)
+
+
+def test_a_server_that_is_killed_and_restarted_under_load_loses_nothing_and_doubles_nothing() -> None:
+    with own_server() as server:
+        acknowledged: dict[str, list[Any]] = {f"t{number}": [] for number in range(8)}
+
+        async def run() -> None:
+            saving = [
+                asyncio.create_task(_keep_saving(server.url(), name, SAVES, acknowledged))
+                for name in acknowledged
+            ]
+            for reached in (200, 600):
+                while sum(map(len, acknowledged.values())) < reached:
+                    await asyncio.sleep(0.01)
+                await asyncio.to_thread(server.stop, signal.SIGQUIT)
+                await asyncio.to_thread(server.start)
+            await asyncio.gather(*saving)
+
+        asyncio.run(run())
+        with PostgreSQLSyncCheckpointer(server.url()) as checkpointer:
+            for name, ids in acknowledged.items():
+                stored = [info.checkpoint_id for info in checkpointer.history(name, limit=1000)][::-1]
+                assert set(ids) <= set(stored), "what was acknowledged is there"
+                assert [checkpoint_id for checkpoint_id in stored if checkpoint_id in ids] == ids
+                lengths = []
+                for checkpoint_id in stored:
+                    state = checkpointer.load(name, checkpoint_id)
+                    assert state is not None
+                    lengths.append(len(state.messages))
+                assert lengths == list(range(1, SAVES + 1)), "each was saved just once"
