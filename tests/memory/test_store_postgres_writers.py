@@ -12,10 +12,11 @@ import pytest
 from holdfast.core.errors import Conflict
 from holdfast.memory.backends.memory_store import InMemoryStore
 from holdfast.memory.backends.postgres_engine import POSTGRES, postgres_engine
-from holdfast.memory.backends.postgres_store import SLOTS, PostgresStore, PostgresSyncStore
+from holdfast.memory.backends.postgres_store import PostgresStore, PostgresSyncStore
 from holdfast.memory.backends.sql.items_schema import ItemTables, items_schema
 from holdfast.memory.backends.sql.items_store import SqlStore
 from holdfast.memory.backends.sql.items_versions import OneCounter
+from holdfast.memory.backends.sql.slots import SLOTS
 from holdfast.memory.records import DeleteOp, PutOp
 from holdfast.memory.store import BaseStore
 from tests.servers.fixtures import Database

@@ -7,12 +7,15 @@ from holdfast.core.lazy import doors
 if TYPE_CHECKING:
     from holdfast.memory.backends.chroma import ChromaStore
     from holdfast.memory.backends.memory_store import InMemoryStore
+    from holdfast.memory.backends.mysql_store import MySQLStore, MySQLSyncStore
     from holdfast.memory.backends.postgres_store import PostgresStore, PostgresSyncStore
     from holdfast.memory.backends.sqlite_store import SQLiteStore, SQLiteSyncStore
 
 __all__ = [
     "ChromaStore",
     "InMemoryStore",
+    "MySQLStore",
+    "MySQLSyncStore",
     "PostgresStore",
     "PostgresSyncStore",
     "SQLiteStore",
@@ -24,6 +27,8 @@ __getattr__, __dir__ = doors(
     {
         "ChromaStore": "holdfast.memory.backends.chroma",
         "InMemoryStore": "holdfast.memory.backends.memory_store",
+        "MySQLStore": "holdfast.memory.backends.mysql_store",
+        "MySQLSyncStore": "holdfast.memory.backends.mysql_store",
         "PostgresStore": "holdfast.memory.backends.postgres_store",
         "PostgresSyncStore": "holdfast.memory.backends.postgres_store",
         "SQLiteStore": "holdfast.memory.backends.sqlite_store",

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal
-from zlib import crc32
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.errors import HoldfastError, SchemaMismatch
@@ -16,24 +15,18 @@ from holdfast.memory.backends.sql.binding import BoundEngine
 from holdfast.memory.backends.sql.dialect import Dialect
 from holdfast.memory.backends.sql.items_schema import ItemTables, items_schema
 from holdfast.memory.backends.sql.items_store import VECTOR_CACHE_BYTES, SqlStore
+from holdfast.memory.backends.sql.items_versions import Slots
 from holdfast.memory.backends.sql.plan import Statement, change, rows
 from holdfast.memory.backends.sql.server_engine import ServerEngine
+from holdfast.memory.backends.sql.slots import SLOTS
 from holdfast.memory.store_requests import StoredHit, VectorRequest
 from holdfast.memory.sync_store import SyncStore
 from holdfast.memory.vectors import VectorSpace
 
-SLOTS: Final = 256
 
-
-class Slots:
-    """Versions from a sequence; writers whose namespaces fall into the same of 256 slots take turns.
-
-    A slot is a row. Who writes locks the rows of its namespaces, in their order, before it reads anything. At READ
-    COMMITTED each statement sees what was committed before it began, so all that it reads is up to date. The sequence
-    is that of an identity column, which whoever may update the table may draw from: there is nothing else to grant.
-    """
-
-    shared = True
+class IdentitySlots(Slots):
+    """Versions from the sequence of an identity column, which whoever may update the table may draw from: there is
+    nothing else to grant."""
 
     def ddl(self, counters: str, items: str, dialect: Dialect) -> tuple[str, ...]:
         return (
@@ -46,7 +39,7 @@ class Slots:
         )
 
     def take(self, counters: str, namespaces: Sequence[str], count: int) -> list[Statement]:
-        slots = _slots(namespaces)
+        slots = self.slots(namespaces)
         locking = self.lock(counters, namespaces) if len(slots) > 1 or count != 1 else []
         if count == 1:
             return [
@@ -57,7 +50,7 @@ class Slots:
         if count == 0:
             return locking
         # These numbers are for who holds the slot. Each row that is inserted draws a version.
-        first = -(slots[0] + 1) << 32
+        first = self.spare(slots)
         return [
             *locking,
             rows(
@@ -74,17 +67,8 @@ class Slots:
         drawn = results[-1] if count == 1 else results[-2]
         return sorted(version for (version,) in drawn)
 
-    def lock(self, counters: str, namespaces: Sequence[str] | None) -> list[Statement]:
-        slots = range(SLOTS) if namespaces is None else _slots(namespaces)
-        marks = ", ".join("?" * len(slots))
-        return [rows(f"SELECT slot FROM {counters} WHERE slot IN ({marks}) ORDER BY slot FOR UPDATE", *slots)]
 
-
-def _slots(namespaces: Sequence[str]) -> list[int]:
-    return sorted({crc32(namespace.encode()) % SLOTS for namespace in namespaces})
-
-
-_SLOTS: Final = Slots()
+_SLOTS: Final = IdentitySlots()
 # Not allowed, not there, not where the server looks for it: then there is no index, and nothing is wrong.
 _WITHOUT_INDEX: Final = ("0A", "42", "58P01")
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from holdfast.core.errors import Corrupt, SchemaMismatch
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.plan import Plan, change, fetch_one
+from holdfast.memory.backends.sql.slots import EVERY_SLOT
 
 Migration = Callable[[], Sequence[str]]
 
@@ -61,6 +62,7 @@ def checkpoint_schema(tables: Tables, text_index: Sequence[str]) -> Schema:
             tables.writes,
             tables.words,
             *((tables.unindexed,) if tables.dialect.queued else ()),
+            *((tables.numbers,) if tables.dialect.counted else ()),
         ),
     )
 
@@ -75,8 +77,8 @@ def _version_1(t: Tables) -> tuple[str, ...]:
             life {d.key} NOT NULL, head_seq {d.number} NOT NULL, next_seq {d.number} NOT NULL,
             saved {d.number} NOT NULL{d.numbering}, created_at {d.number} NOT NULL, updated_at {d.number} NOT NULL,
             expires_at {d.number}, pending {d.number} NOT NULL, lineage {d.text} NOT NULL,
-            base {d.key}, upto {d.number}, PRIMARY KEY (scope, ns, thread_id))""",
-        f"CREATE INDEX {t.prefix}_threads_saved ON {t.threads} (scope, ns, saved)",
+            base {d.key}, upto {d.number}, {d.primary("scope", "ns", "thread_id")})""",
+        f"CREATE INDEX {t.prefix}_threads_saved ON {t.threads} ({d.part('scope')}, {d.part('ns')}, saved)",
         f"CREATE INDEX {t.prefix}_threads_base ON {t.threads} (base){d.where('base IS NOT NULL')}",
         f"""CREATE TABLE {t.lives} (
             life {d.key} NOT NULL PRIMARY KEY,
@@ -104,6 +106,7 @@ def _version_1(t: Tables) -> tuple[str, ...]:
             channel {d.id_text} NOT NULL, value {d.text} NOT NULL,
             PRIMARY KEY (life, seq, task_id, idx))""",
         *(_for_servers(t) if d.queued else ()),
+        *(_counters(t) if d.counted else ()),
     )
 
 
@@ -113,6 +116,17 @@ def _for_servers(t: Tables) -> tuple[str, ...]:
     return (
         f"""CREATE TABLE {t.unindexed} (
             life {d.key} NOT NULL, log {d.number} NOT NULL, pos {d.number} NOT NULL, PRIMARY KEY (life, log, pos))""",
+    )
+
+
+def _counters(t: Tables) -> tuple[str, ...]:
+    """The highest number of a save, for so many groups of scopes. Above all that are there, if it is made anew."""
+    d = t.dialect
+    return (
+        f"CREATE TABLE {t.numbers} (slot {d.number} NOT NULL PRIMARY KEY, number {d.number} NOT NULL)",
+        f"""INSERT INTO {t.numbers} (slot, number)
+            SELECT slot, (SELECT COALESCE(MAX(saved), 0) FROM {t.threads}) FROM {EVERY_SLOT} every_slot
+            WHERE NOT EXISTS (SELECT 1 FROM {t.numbers})""",
     )
 
 
