@@ -19,7 +19,7 @@ from holdfast.testing.store_model import StoreStep, compare_stores, store_steps
 from holdfast.testing.store_suite import OpenStore, StoreSuite
 from tests.memory.chroma_folder import chroma_folder
 
-pytest.importorskip("chromadb")
+pytest.importorskip("chromadb", reason="needs chromadb")
 pytestmark = pytest.mark.requires("chromadb")
 
 ALL_BUT_BATCHES = frozenset(field.name for field in fields(StoreCapabilities)) - {"atomic_batch"}
@@ -49,8 +49,14 @@ class TestChromaStoreInMemory(ItemCases, DeclaredCases):
         return lambda **options: ChromaStore(**named(options))
 
 
-# A step takes Chroma milliseconds, and looking for the smallest failing example minutes.
-@settings(max_examples=5, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(
+    max_examples=5,  # a step takes Chroma milliseconds
+    phases=[
+        Phase.explicit,
+        Phase.reuse,
+        Phase.generate,
+    ],  # looking for the smallest failing example takes minutes
+)
 @given(steps=store_steps(), metric=st.sampled_from(list(Metric)), cache=st.sampled_from([0, 4_000, 10**9]))
 def test_chroma_does_what_the_reference_does(steps: list[StoreStep], metric: Metric, cache: int) -> None:
     with chroma_folder() as folder:

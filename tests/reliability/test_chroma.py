@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 
-pytest.importorskip("chromadb")
+pytest.importorskip("chromadb", reason="needs chromadb")
 
 import chromadb
 from chromadb.api.client import Client
