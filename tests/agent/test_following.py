@@ -191,6 +191,21 @@ async def test_rewinding_a_thread_leaves_what_a_fork_has_inherited_to_the_fork()
     assert await stage.known() == ["lives_in Oslo"]
 
 
+async def test_what_no_branch_has_any_more_is_gone_for_all_and_comes_back_with_any_of_them() -> None:
+    stage = Stage()
+    early = await stage.say("I live in Oslo.")
+    late = await stage.say("I like figs.")
+    await stage.agent.fork("t", None, "fork", user_id=ALICE)
+    await stage.rewind(early)
+    assert await stage.known() == ["likes figs", "lives_in Oslo"]
+    await stage.rewind(early, "fork")
+    assert await stage.known() == ["lives_in Oslo"]
+    await stage.rewind(late, "fork")
+    assert await stage.known() == ["likes figs", "lives_in Oslo"]
+    assert "likes figs" not in await stage.shown("Do I like figs?", "t")
+    assert "likes figs" in await stage.shown("Do I like figs?", "fork")
+
+
 async def test_a_fork_that_is_rewound_to_before_it_was_forked_leaves_the_original_alone() -> None:
     stage = Stage()
     early = await stage.say("I live in Oslo.")

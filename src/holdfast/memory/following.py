@@ -62,7 +62,13 @@ class Following:
     # ── rewinding ─────────────────────────────────────────────────────────────────────────────────
 
     async def follow(self, thread_id: str) -> None:
-        """Make the memories of that thread agree with where it stands."""
+        """Make the memories of that thread agree with where it stands, and then those of its relatives: they may have
+        kept for it what it does not need any more, or need what they let go."""
+        await self._agree(thread_id)
+        for relative in sorted((await self.view(thread_id)).relatives):
+            await self._agree(relative)
+
+    async def _agree(self, thread_id: str) -> None:
         path = await lineage(self._threads, thread_id)
         branches = await self._branches.all(self._user)
         mine = branches.get(thread_id, Branch(thread_id))
