@@ -206,7 +206,7 @@ class PostgresStore(SqlStore):
         try:
             # Its table refers to those of the items: they are first.
             found = await self._engine.read(pgvector.is_installed)
-            if found and await self._index.engine.read(pgvector.is_installed):
+            if found and await self._index.engine.read(partial(pgvector.is_allowed, self._index.index)):
                 self._index_is_there = True
                 return self._index
         except SchemaMismatch:
