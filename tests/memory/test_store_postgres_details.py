@@ -105,6 +105,9 @@ def test_a_role_that_may_only_read_and_write_rows_works_on_tables_that_the_owner
         with PostgresSyncStore(postgres.url, dimension=2, index_vectors_from=0) as owner:
             owner.put_with_embedding(NS, "k", "an apple", [1, 0])
             assert owner.index_vectors() == 1
+        with PostgresSyncStore(url, **options) as store:  # not yet for everybody
+            assert keys(store.search_by_embedding(NS, [1, 0])) == ["k"]
+            assert store.vector_search_by(NS) == "exact"
         postgres.sql(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {ITEMS}_nearest TO runtime")
         with PostgresSyncStore(url, **options) as store:
             store.put_with_embedding(NS, "k2", "an apple", [1, 0])

@@ -6,18 +6,21 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from holdfast.core.errors import Conflict
 from holdfast.memory.backends.memory_store import InMemoryStore
 from holdfast.memory.backends.postgres_engine import POSTGRES, postgres_engine
+from holdfast.memory.backends.postgres_session import PgSession
 from holdfast.memory.backends.postgres_store import PostgresStore, PostgresSyncStore
 from holdfast.memory.backends.sql.items_schema import ItemTables, items_schema
 from holdfast.memory.backends.sql.items_store import SqlStore
 from holdfast.memory.backends.sql.items_versions import OneCounter
+from holdfast.memory.backends.sql.plan import Batch
 from holdfast.memory.backends.sql.slots import SLOTS
-from holdfast.memory.records import DeleteOp, PutOp
+from holdfast.memory.records import DeleteOp, Page, PutOp, StoreItem
 from holdfast.memory.store import BaseStore
 from tests.servers.fixtures import Database
 
@@ -245,3 +248,48 @@ def test_what_is_removed_while_others_write_takes_everything_along(
 
     asyncio.run(run())
     assert_sound(postgres)
+
+
+def test_a_listing_does_not_pass_by_a_put_that_has_its_version_but_is_not_committed(
+    postgres: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting, go_on = asyncio.Event(), asyncio.Event()
+    exchange = PgSession._exchange
+
+    async def held_up(self: PgSession, batch: Batch, begin: str, *, commit: bool) -> list[Any]:
+        if commit and any("held up" in str(statement.params) for statement in batch):
+            waiting.set()
+            await go_on.wait()
+        return await exchange(self, batch, begin, commit=commit)
+
+    monkeypatch.setattr(PgSession, "_exchange", held_up)
+
+    async def pages(store: BaseStore, after: str | None = None) -> Page[StoreItem]:
+        return await store.search(("root",), limit=3, prefix=True, after=after)
+
+    async def or_a_wait(task: asyncio.Task[Page[StoreItem]]) -> None:
+        """Until it is done, or waits for another's lock."""
+        locks = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        while not task.done() and not await asyncio.to_thread(postgres.sql, locks):
+            await asyncio.sleep(0)
+
+    async def run() -> None:
+        async with PostgresStore(postgres.url) as store:
+            for space, key in (("a", "x"), ("b", "y"), ("b", "z"), ("c", "w")):
+                await store.put(("root", space), key, "first")
+            put = asyncio.create_task(store.put(("root", "a"), "x", "held up"))
+            await waiting.wait()
+            for key in ("y", "z"):
+                await store.put(("root", "b"), key, "second")
+            listing = asyncio.create_task(pages(store))
+            await or_a_wait(listing)
+            go_on.set()
+            await put
+            page = await listing
+            seen = [item.key for item in page]
+            while page.next:
+                page = await pages(store, page.next)
+                seen += [item.key for item in page]
+            assert set(seen) == {"w", "x", "y", "z"}
+
+    asyncio.run(run())

@@ -11,24 +11,27 @@ import pytest
 from pydantic import ValidationError
 
 from holdfast.errors import InvalidInput
+from holdfast.memory.backends.postgres_store import PostgresStore
 from holdfast.memory.backends.sqlite_store import SQLiteStore
 from holdfast.memory.facts import Change, Fact, FactStore
 from holdfast.memory.store import BaseStore, InMemoryStore
 from holdfast.memory.store_requests import ScanRequest, StoredItem
 from holdfast.testing.clock import FrozenClock
+from tests.servers.fixtures import Database
 
 STORES: dict[str, Callable[[], BaseStore]] = {"memory": InMemoryStore, "sqlite": SQLiteStore}
 Test = Callable[[FactStore, FrozenClock], Awaitable[None]]
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=[*STORES, "postgres"])
 def run(request: pytest.FixtureRequest) -> Callable[[Test], None]:
     """Runs a test on the facts of a new store, with a clock that stands still."""
+    database: Database | None = request.getfixturevalue("postgres") if request.param == "postgres" else None
 
     def call(test: Test) -> None:
         async def body() -> None:
             clock = FrozenClock()
-            async with STORES[request.param]() as store:
+            async with PostgresStore(database.url) if database else STORES[request.param]() as store:
                 await test(FactStore(store, clock=clock), clock)
 
         asyncio.run(body())

@@ -100,6 +100,16 @@ def is_installed() -> Plan[bool]:
     return bool(found) and tuple(map(int, found[0][0].split(".")[:2])) >= (0, 8)
 
 
+def is_allowed(index: Index) -> Plan[bool]:
+    """Whether this role may use the table."""
+    ((allowed,),) = yield from fetch(
+        "SELECT has_table_privilege(?, 'SELECT') AND has_table_privilege(?, 'INSERT')",
+        index.table,
+        index.table,
+    )
+    return bool(allowed)
+
+
 def select_state(index: Index, key: str) -> Statement:
     """Up to which version the index is, and how many vectors are newer."""
     t = index.tables

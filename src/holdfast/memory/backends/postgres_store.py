@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from typing import Any, Final, Literal
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
@@ -16,7 +17,7 @@ from holdfast.memory.backends.sql.dialect import Dialect
 from holdfast.memory.backends.sql.items_schema import ItemTables, items_schema
 from holdfast.memory.backends.sql.items_store import VECTOR_CACHE_BYTES, SqlStore
 from holdfast.memory.backends.sql.items_versions import Slots
-from holdfast.memory.backends.sql.plan import Statement, change, rows
+from holdfast.memory.backends.sql.plan import FRESH, Statement, change, rows
 from holdfast.memory.backends.sql.server_engine import ServerEngine
 from holdfast.memory.backends.sql.slots import SLOTS
 from holdfast.memory.store_requests import StoredHit, VectorRequest
@@ -41,31 +42,40 @@ class IdentitySlots(Slots):
     def take(self, counters: str, namespaces: Sequence[str], count: int) -> list[Statement]:
         slots = self.slots(namespaces)
         locking = self.lock(counters, namespaces) if len(slots) > 1 or count != 1 else []
-        if count == 1:
-            return [
-                *locking,
-                change(f"UPDATE {counters} SET version = DEFAULT WHERE slot = ?", slots[0]),
-                rows(f"SELECT version FROM {counters} WHERE slot = ?", slots[0]),
-            ]
         if count == 0:
             return locking
-        # These numbers are for who holds the slot. Each row that is inserted draws a version.
+        # While a version is in flight, nobody has this lock of the root alone: see `settle`.
+        held, key = "(SELECT pg_advisory_xact_lock_shared(?)) IS NOT NULL", _root_key(counters, namespaces[0])
+        drawing = change(f"UPDATE {counters} SET version = DEFAULT WHERE slot = ? AND {held}", slots[0], key)
+        if count == 1:
+            return [*locking, drawing, rows(f"SELECT version FROM {counters} WHERE slot = ?", slots[0])]
+        # These numbers are for who holds the slot. Each row that is inserted draws a version; the slot's own is above.
         first = self.spare(slots)
+        inserting = f"INSERT INTO {counters} (slot) SELECT g FROM generate_series(CAST(? AS BIGINT), ?) g WHERE {held}"
         return [
             *locking,
-            rows(
-                f"INSERT INTO {counters} (slot) SELECT g FROM generate_series(CAST(? AS BIGINT), ?) g"
-                " RETURNING version",
-                *(first, first + count - 1),
-            ),
+            rows(f"{inserting} RETURNING version", first, first + count - 1, key),
             change(f"DELETE FROM {counters} WHERE slot >= ? AND slot < ?", first, first + count),
+            drawing,
         ]
 
     def taken(self, results: Sequence[Any], count: int) -> list[int]:
         if not count:
             return []
-        drawn = results[-1] if count == 1 else results[-2]
+        drawn = results[-1] if count == 1 else results[-3]
         return sorted(version for (version,) in drawn)
+
+    def settle(self, counters: str, root: str) -> list[Statement]:
+        return [Statement("rows", "SELECT pg_advisory_xact_lock(?)", (_root_key(counters, root),), FRESH)]
+
+    def newest(self, counters: str) -> Statement:
+        return rows(f"SELECT MAX(version) FROM {counters}")
+
+
+def _root_key(counters: str, namespace: str) -> int:
+    """The number of the lock for all namespaces with the same first part."""
+    root = f"{counters} {namespace.partition('/')[0]}"
+    return int.from_bytes(blake2b(root.encode(), digest_size=8).digest(), signed=True)
 
 
 _SLOTS: Final = IdentitySlots()
@@ -193,7 +203,7 @@ class PostgresStore(SqlStore):
         try:
             # Its table refers to those of the items: they are first.
             found = await self._engine.read(pgvector.is_installed)
-            if found and await self._index.engine.read(pgvector.is_installed):
+            if found and await self._index.engine.read(partial(pgvector.is_allowed, self._index.index)):
                 self._index_is_there = True
                 return self._index
         except SchemaMismatch:

@@ -103,8 +103,14 @@ def _by_version(t: ItemTables, request: ScanRequest) -> _Portion:
     condition, bounds = in_namespace(request.namespace, request.prefix)
     columns, (extra, params) = _columns(request), narrowed(t, request.filter)
 
+    settling = t.versions.settle(t.counters, key_of(request.namespace)) if newest and request.prefix else []
+
     def portion(before: Row | None, limit: int) -> Plan[list[Row]]:
         bound = request.version if before is None else before[-1]
+        if settling and bound is None:
+            # From here a listing goes down: what is committed from now on must have a version above its beginning.
+            *_, ((highest,),) = yield last([*settling, t.versions.newest(t.counters)])
+            bound = highest + 1
         beyond, bound_params = ("", ()) if bound is None else (f" AND version {sign} ?", (bound,))
         where = f"{condition}{beyond}{extra} AND {LIVE} ORDER BY version {direction} LIMIT ?"
         values = (*bounds, *bound_params, *params, request.now_us, limit)

@@ -2,7 +2,8 @@
 
 Writers of one namespace take turns: what a put reads (versions to compare, terms to take out, the vector space) is
 what it finds when it writes, and the versions of a namespace are committed in their order. So what a reader has seen
-up to a version it never has to look at again. Writers of different namespaces need not wait for each other.
+up to a version it never has to look at again. Writers of different namespaces need not wait for each other; then their
+versions may be committed in any order, and who lists many namespaces by version first lets those in flight `settle`.
 """
 
 from collections.abc import Sequence
@@ -40,6 +41,16 @@ class Versions(Protocol):
         """Lock these namespaces, or with ``None`` all of them, also those that don't exist yet."""
         ...
 
+    def settle(self, counters: str, root: str) -> list[Statement]:
+        """Wait until what has a version under that root is committed, and let nobody take one until the transaction
+        ends. Each statement behind it must see what is committed when it begins (see `plan.FRESH`). Nothing, where
+        versions are committed in their order."""
+        ...
+
+    def newest(self, counters: str) -> Statement:
+        """A query for a version that none that was committed so far is above, if there is any."""
+        ...
+
 
 class OneCounter:
     """One row that counts. Nothing to lock in a database with one writer at a time; with ``lock``, the suffix of a
@@ -71,6 +82,12 @@ class OneCounter:
         if not self._lock:
             return []
         return [rows(f"SELECT value FROM {counters} WHERE name = ?{self._lock}", _NAME)]
+
+    def settle(self, counters: str, root: str) -> list[Statement]:
+        return []
+
+    def newest(self, counters: str) -> Statement:
+        return rows(f"SELECT value FROM {counters} WHERE name = ?", _NAME)
 
 
 ONE_COUNTER: Final = OneCounter()
