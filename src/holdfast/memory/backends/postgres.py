@@ -5,12 +5,14 @@ from typing import Any
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.memory.backends.documents import DocumentBackend
 from holdfast.memory.backends.postgres_engine import DATABASE, POSTGRES, postgres_engine
+from holdfast.memory.backends.postgres_store import postgres_items
 from holdfast.memory.backends.postgres_words import Lexemes
 from holdfast.memory.backends.sql.binding import BoundEngine
 from holdfast.memory.backends.sql.checkpointer import SqlCheckpointer
 from holdfast.memory.backends.sql.dialect import Tables
+from holdfast.memory.backends.sql.items_schema import items_schema
 from holdfast.memory.backends.sql.saver import SqlCheckpointSaver
-from holdfast.memory.backends.sql.schema import checkpoint_schema
+from holdfast.memory.backends.sql.schema import Schema, checkpoint_schema
 from holdfast.memory.backends.sql.server_engine import ServerEngine
 from holdfast.memory.saver import SyncCheckpointSaver
 from holdfast.memory.sync import SyncCheckpointer
@@ -22,6 +24,12 @@ def checkpoint_tables(
     """The engine for the checkpoint tables under that prefix."""
     tables = Tables(POSTGRES, Lexemes(), table_name, schema)
     return engine.using(checkpoint_schema(tables, tables.text.ddl(tables.words))), tables
+
+
+def postgres_schemas(table_name: str, items_table: str) -> tuple[Schema, ...]:
+    """The tables of a checkpointer, a saver and a store of these names, without the index that pgvector can have."""
+    tables = Tables(POSTGRES, Lexemes(), table_name)
+    return checkpoint_schema(tables, tables.text.ddl(tables.words)), items_schema(postgres_items(items_table))
 
 
 class PostgreSQLCheckpointer(SqlCheckpointer):

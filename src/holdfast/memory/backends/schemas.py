@@ -11,7 +11,10 @@ from holdfast.memory.backends.sql.schema import Schema, creation
 
 __all__ = ["DIALECTS", "ddl"]
 
-DIALECTS: Final[Mapping[str, str]] = {"sqlite": "holdfast.memory.backends.sqlite_store:sqlite_schemas"}
+DIALECTS: Final[Mapping[str, str]] = {
+    "postgresql": "holdfast.memory.backends.postgres:postgres_schemas",
+    "sqlite": "holdfast.memory.backends.sqlite_store:sqlite_schemas",
+}
 """Where the schemas of each are: they are imported when they are asked for."""
 
 
