@@ -9,7 +9,7 @@ from holdfast.memory.backends.sql.dialect import Dialect
 from holdfast.memory.backends.sql.items_schema import ItemTables, items_schema
 from holdfast.memory.backends.sql.items_store import VECTOR_CACHE_BYTES, SqlStore
 from holdfast.memory.backends.sql.items_versions import Slots
-from holdfast.memory.backends.sql.plan import Statement, change, many, rows
+from holdfast.memory.backends.sql.plan import FRESH, Statement, change, many, rows
 from holdfast.memory.backends.sql.server_engine import ServerEngine
 from holdfast.memory.backends.sql.slots import EVERY_SLOT, SLOTS
 from holdfast.memory.sync_store import SyncStore
@@ -42,6 +42,13 @@ class AutoIncrementSlots(Slots):
             rows(f"SELECT version FROM {counters} WHERE slot >= ? AND slot < ? ORDER BY version", *bounds),
             change(f"DELETE FROM {counters} WHERE slot >= ? AND slot < ?", *bounds),
         ]
+
+    def settle(self, counters: str, root: str) -> list[Statement]:
+        (locking,) = self.lock(counters, None)
+        return [locking._replace(mark=FRESH)]
+
+    def newest(self, counters: str, items: str) -> Statement:
+        return rows(f"SELECT MAX(version) FROM {items}")
 
     def taken(self, results: Sequence[Any], count: int) -> list[int]:
         return [version for (version,) in results[-2]] if count else []
