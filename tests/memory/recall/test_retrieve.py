@@ -4,14 +4,16 @@ import asyncio
 import random
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdfast.core.errors import Closed, InvalidInput
 from holdfast.memory.backends.memory_store import InMemoryStore
+from holdfast.memory.backends.sqlite_engine import ThreadedSqliteEngine
 from holdfast.memory.backends.sqlite_store import SQLiteStore
-from holdfast.memory.recall import Recalled, recall_items, retrieve
+from holdfast.memory.recall import Recalled, ranking, recall_items, retrieve
 from holdfast.memory.store import BaseStore
 from tests.memory.recall.support import NAMESPACE, NOW, Memory, ask, asked, day, fill, keys, session
 
@@ -216,3 +218,28 @@ def test_many_candidates_are_ranked_off_the_event_loop(
     memories = [Memory(f"k{n}", f"tea number {n}") for n in range(300)]
     assert len(ask(memories, "tea", limit=limit)) == min(limit, 300)
     assert [threads[name] is not threading.main_thread() for name in ("match", "rank")] == [elsewhere] * 2
+
+
+def test_on_sqlite_a_question_is_one_transaction_and_no_work_of_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[object] = []
+    threads: list[threading.Thread] = []
+    read, ranked = ThreadedSqliteEngine.read, ranking.rank
+
+    def counted(self: ThreadedSqliteEngine, plan: Any, schema: Any) -> Any:
+        reads.append(plan)
+        return read(self, plan, schema)
+
+    def noted(*arguments: Any, **options: Any) -> Any:
+        threads.append(threading.current_thread())
+        return ranked(*arguments, **options)
+
+    monkeypatch.setattr(ThreadedSqliteEngine, "read", counted)
+    monkeypatch.setattr(retrieve, "rank", noted)
+    memories = session("s", "How was the concert?", "Loud, but the cellist was amazing.", "Good.")
+    hits = asyncio.run(asked(SQLiteStore(tmp_path / "test.db"), memories, "Who was at the concert?"))
+    assert keys(hits)[:2] == ["s0", "s1"]  # the second is read from beside the first
+    assert len(reads) == 1
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()
