@@ -4,7 +4,7 @@ thread of theirs still has."""
 import asyncio
 from dataclasses import dataclass, field
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from holdfast import Agent
@@ -93,6 +93,7 @@ class World:
 
 @settings(max_examples=30, deadline=None)
 @given(STEPS)
+@example([("say", 0, 0), ("say", 0, 0), ("rewind", 0, 0), ("fork", 0, 2), ("rewind", 1, 1)])
 def test_each_thread_sees_what_was_said_on_its_way(steps: list[Step]) -> None:
     async def scenario() -> None:
         world = World()

@@ -36,8 +36,9 @@ async def lineage(threads: "BaseCheckpointer", thread_id: str, at: str | None = 
     left: dict[str, int] = {}
     limit: int | None = None
     async for info in _history(threads, thread_id):
-        begins = at is None or bool(kept) or info.checkpoint_id == at
-        if not begins or (limit is not None and info.sequence > limit):
+        if not kept and at is not None and info.checkpoint_id != at:
+            continue  # newer than that
+        if limit is not None and info.sequence > limit:
             left[info.checkpoint_id] = info.sequence
             continue
         kept[info.checkpoint_id] = info.sequence

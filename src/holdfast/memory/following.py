@@ -4,7 +4,7 @@ The thread's own history says which checkpoints lead to where it stands. `Follow
 with it, whatever they were before: so it can be done again after a kill, and going forward again brings them back.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
@@ -130,7 +130,7 @@ class Following:
         """Fork a thread, and note what the new one inherits. The note comes first: a fork without one would see what it
         must not."""
         path = await lineage(self._threads, thread_id, checkpoint_id)
-        branch, revived = await self._inheritance(thread_id, path.kept)
+        branch, revived = await self._inheritance(thread_id, path)
         noted = await self._branches.add(new_thread_id, branch, self._user)
         try:
             await self._threads.fork(thread_id, checkpoint_id, new_thread_id)
@@ -144,19 +144,24 @@ class Following:
     async def note(self, thread_id: str, new_thread_id: str) -> None:
         """The same for a fork that was made already."""
         before, now = await lineage(self._threads, thread_id), await lineage(self._threads, new_thread_id)
-        both = {name: at for name, at in now.kept.items() if name in before.kept or name in before.left}
-        branch, _ = await self._inheritance(thread_id, both)
+        known = {**before.kept, **before.left}
+        kept = {name: at for name, at in now.kept.items() if name in known}
+        left = {name: at for name, at in now.left.items() if name in known}
+        branch, _ = await self._inheritance(thread_id, Lineage(kept, left))
         await self._branches.add(new_thread_id, branch, self._user)
 
-    async def _inheritance(self, thread_id: str, kept: Mapping[str, int]) -> tuple[Branch, bool]:
+    async def _inheritance(self, thread_id: str, path: Lineage) -> tuple[Branch, bool]:
+        """What a branch with that past inherits, and whether the thread itself has let go some of it. What lies off the
+        way is inherited too, and hidden: the branch may be rewound to there."""
         mine = (await self._branches.all(self._user)).get(thread_id, Branch(thread_id))
-        inherits = {name: checkpoint for name, checkpoint in mine.inherits.items() if checkpoint in kept}
+        inherits = dict(mine.inherits)
         async for item in self._episodes.of_session(thread_id, self._user):
-            if item.metadata.get("checkpoint") in kept:
-                inherits[item.key] = item.metadata["checkpoint"]
-        revived = False
+            inherits[item.key] = item.metadata.get("checkpoint", "")
+        aside = set()
         async for item in self._episodes.put_away(thread_id, self._user):
-            if item.metadata.get("checkpoint") in kept:
-                inherits[item.metadata["episode"]] = item.metadata["checkpoint"]
-                revived = True
-        return Branch(mine.family, max(kept.values(), default=0), inherits), revived
+            inherits.setdefault(item.metadata["episode"], item.metadata.get("checkpoint", ""))
+            aside.add(item.metadata["episode"])
+        past = {name: at for name, at in inherits.items() if at in path.kept or at in path.left}
+        hidden = frozenset(name for name, at in past.items() if at in path.left)
+        branch = Branch(mine.family, max(path.kept.values(), default=0), past, hidden)
+        return branch, not aside.isdisjoint(past.keys() - hidden)
