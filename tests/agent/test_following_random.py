@@ -91,9 +91,10 @@ class World:
         assert {item.value["text"].split()[-1].rstrip(".") for item in kept} == everything
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30, deadline=None)  # each is a dozen turns of an agent
 @given(STEPS)
 @example([("say", 0, 0), ("say", 0, 0), ("rewind", 0, 0), ("fork", 0, 2), ("rewind", 1, 1)])
+@example([("say", 0, 0), ("say", 0, 0), ("rewind", 0, 0), ("fork", 0, 2), ("fork", 1, 1)])
 def test_each_thread_sees_what_was_said_on_its_way(steps: list[Step]) -> None:
     async def scenario() -> None:
         world = World()

@@ -151,7 +151,7 @@ class Following:
         await self._branches.add(new_thread_id, branch, self._user)
 
     async def _inheritance(self, thread_id: str, path: Lineage) -> tuple[Branch, bool]:
-        """What a branch with that past inherits, and whether the thread itself has let go some of it. What lies off the
+        """What a branch with that past inherits, and whether the thread has let go some of it. What lies off the
         way is inherited too, and hidden: the branch may be rewound to there."""
         mine = (await self._branches.all(self._user)).get(thread_id, Branch(thread_id))
         inherits = dict(mine.inherits)
@@ -164,4 +164,4 @@ class Following:
         past = {name: at for name, at in inherits.items() if at in path.kept or at in path.left}
         hidden = frozenset(name for name, at in past.items() if at in path.left)
         branch = Branch(mine.family, max(path.kept.values(), default=0), past, hidden)
-        return branch, not aside.isdisjoint(past.keys() - hidden)
+        return branch, not (aside | mine.hidden).isdisjoint(past.keys() - hidden)
