@@ -260,7 +260,11 @@ def test_numbers_are_crunched_off_the_event_loop(postgres: Database, monkeypatch
 
         return call
 
-    for module, name in ((items_vectors, "score_all"), (pgvector_search, "score_all"), (items_matches, "_add")):
+    for module, name in (
+        (items_vectors, "score_all"),
+        (pgvector_search, "score_all"),
+        (items_matches, "_add"),
+    ):
         monkeypatch.setattr(module, name, noting(getattr(module, name)))
 
     async def run(store: PostgresStore, query: Sequence[float]) -> None:
