@@ -1,9 +1,10 @@
 """What the PostgreSQL store promises beyond the contract: about its tables, its round trips and its rights."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import psycopg
 import pytest
 
 from holdfast.core.errors import InvalidInput, SchemaMismatch, Unavailable
@@ -203,6 +204,54 @@ def test_a_put_is_two_round_trips_and_a_get_is_one(
         assert counted(lambda: store.delete(NS, "k")) == 2
         assert counted(lambda: store.get(NS, "k1")) == 1
         assert counted(lambda: store.get_batch([(NS, "k1"), (("else",), "k2")])) <= 2
+
+
+def test_every_question_is_answered_from_an_index(
+    postgres: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, Sequence[Any]] = {}
+    exchange = PgSession._exchange
+
+    async def noting(self: PgSession, batch: Batch, begin: str, *, commit: bool) -> list[Any]:
+        for kind, sql, params, _ in batch:
+            if sql.startswith(("SELECT", "UPDATE", "DELETE")) and params and ITEMS in sql:
+                asked[sql] = params[0] if kind == "many" else params
+        return await exchange(self, batch, begin, commit=commit)
+
+    clock = FrozenClock()
+    with PostgresSyncStore(postgres.url, dimension=2, index_vectors_from=0, clock=clock) as store:
+        store.put(NS, "first", "a pear")
+        store.search_by_embedding(NS, [1, 0])
+        monkeypatch.setattr(PgSession, "_exchange", noting)
+        for number in range(30):
+            metadata = {"group": "g", "ordinal": number}
+            store.put_with_embedding(NS, f"k{number}", "an apple", [1, number], metadata, ttl=100)
+        assert store.index_vectors() == 30
+        for space, prefix in ((NS, False), (NS[:1], True)):
+            page: Any = store.list_keys(space, 5, prefix=prefix)
+            store.list_keys(space, 5, prefix=prefix, after=page.next)
+            page = store.search(space, limit=5, prefix=prefix)
+            store.search(space, limit=5, prefix=prefix, after=page.next)
+            store.search(space, "apple", prefix=prefix)
+            store.search(space, filter={"group": "g"}, prefix=prefix)
+        store.get(NS, "k1")
+        store.search_by_embedding(NS, [1, 0])
+        store.neighbours(NS, "g", 5, 2)
+        store.list_namespaces(NS)
+        store.delete(NS, "k1")
+        clock.advance(100)
+        store.purge_expired()
+        store.clear_namespace(NS, prefix=True)
+    assert len(asked) > 30
+    scans = {}
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
+        connection.execute("SET enable_seqscan = off")  # the tables are tiny: it would read them whole
+        for sql, params in asked.items():
+            found = connection.execute(f"EXPLAIN {sql.replace('?', '%s')}".encode(), list(params)).fetchall()
+            steps = "\n".join(line for (line,) in found)
+            if "Seq Scan" in steps.replace(f"Seq Scan on {ITEMS}_counters", ""):
+                scans[sql] = steps
+    assert scans == {}
 
 
 # ── filters ───────────────────────────────────────────────────────────────────────────────────────────

@@ -17,7 +17,7 @@ from holdfast.memory.backends.sql.dialect import Dialect
 from holdfast.memory.backends.sql.items_schema import ItemTables, items_schema
 from holdfast.memory.backends.sql.items_store import VECTOR_CACHE_BYTES, SqlStore
 from holdfast.memory.backends.sql.items_versions import Slots
-from holdfast.memory.backends.sql.plan import FRESH, Statement, change, rows
+from holdfast.memory.backends.sql.plan import FRESH, Statement, change, many, rows
 from holdfast.memory.backends.sql.server_engine import ServerEngine
 from holdfast.memory.backends.sql.slots import SLOTS
 from holdfast.memory.store_requests import StoredHit, VectorRequest
@@ -41,29 +41,34 @@ class IdentitySlots(Slots):
 
     def take(self, counters: str, namespaces: Sequence[str], count: int) -> list[Statement]:
         slots = self.slots(namespaces)
-        locking = self.lock(counters, namespaces) if len(slots) > 1 or count != 1 else []
-        if count == 0:
-            return locking
-        # While a version is in flight, nobody has this lock of the root alone: see `settle`.
-        held, key = "(SELECT pg_advisory_xact_lock_shared(?)) IS NOT NULL", _root_key(counters, namespaces[0])
-        drawing = change(f"UPDATE {counters} SET version = DEFAULT WHERE slot = ? AND {held}", slots[0], key)
-        if count == 1:
-            return [*locking, drawing, rows(f"SELECT version FROM {counters} WHERE slot = ?", slots[0])]
-        # These numbers are for who holds the slot. Each row that is inserted draws a version; the slot's own is above.
+        if not count:
+            return self.lock(counters, namespaces)
+        # While a version is in flight, nobody has this lock of the root alone: see `settle`. It comes before the slots.
+        sharing, key = "SELECT pg_advisory_xact_lock_shared(?)", _root_key(counters, namespaces[0])
+        # One that waits for its slot has drawn already. It draws again if the row was changed meanwhile: so whoever
+        # draws changes the rows of all its slots.
+        drawing = f"UPDATE {counters} SET version = DEFAULT WHERE slot = ?"
+        if count == len(slots) == 1:
+            return [
+                change(f"{drawing} AND ({sharing}) IS NOT NULL", slots[0], key),
+                rows(f"SELECT version FROM {counters} WHERE slot = ?", slots[0]),
+            ]
+        # These numbers are for who holds the slot. Each row that is inserted draws a version.
         first = self.spare(slots)
-        inserting = f"INSERT INTO {counters} (slot) SELECT g FROM generate_series(CAST(? AS BIGINT), ?) g WHERE {held}"
+        inserting = f"INSERT INTO {counters} (slot) SELECT g FROM generate_series(CAST(? AS BIGINT), ?) g"
         return [
-            *locking,
-            rows(f"{inserting} RETURNING version", first, first + count - 1, key),
+            rows(sharing, key),
+            *self.lock(counters, namespaces),
+            rows(f"{inserting} RETURNING version", first, first + count - 1),
             change(f"DELETE FROM {counters} WHERE slot >= ? AND slot < ?", first, first + count),
-            drawing,
+            many(drawing, [(slot,) for slot in slots]),
         ]
 
     def taken(self, results: Sequence[Any], count: int) -> list[int]:
         if not count:
             return []
-        drawn = results[-1] if count == 1 else results[-3]
-        return sorted(version for (version,) in drawn)
+        _, drawn, *more = results
+        return sorted(version for (version,) in (more[0] if more else drawn))
 
     def settle(self, counters: str, root: str) -> list[Statement]:
         return [Statement("rows", "SELECT pg_advisory_xact_lock(?)", (_root_key(counters, root),), FRESH)]
