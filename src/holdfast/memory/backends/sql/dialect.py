@@ -41,10 +41,30 @@ class Dialect:
     queued: bool = (
         False  # what is to be indexed is listed in a table: row numbers may be committed out of order
     )
+    counted: bool = False  # the numbers of saves come from a table of ours instead, in the order of the commits
+    path_text: str = ""  # type of an encoded namespace of any depth, if it is not that of an id
 
     def where(self, condition: str) -> str:
         """Leave other rows out of an index, where the database can; the index is right either way."""
         return f" WHERE {condition}" if self.partial_indexes else ""
+
+    # What follows is for databases whose indexes don't take columns of long texts as they are.
+
+    def primary(self, *columns: str) -> str:
+        """The primary key over texts, in a table's definition."""
+        return f"PRIMARY KEY ({', '.join(columns)})"
+
+    def place(self, *columns: str) -> str:
+        """What a table's definition needs besides for :meth:`unique_index`."""
+        return ""
+
+    def unique_index(self, name: str, table: str, *columns: str) -> tuple[str, ...]:
+        """No two rows have the same texts in these columns, and rows are found by them."""
+        return (f"CREATE UNIQUE INDEX {name} ON {table} ({', '.join(columns)})",)
+
+    def part(self, column: str) -> str:
+        """A column of texts in an index over several."""
+        return column
 
 
 def checked_identifier(value: object, field: str) -> str:
@@ -106,6 +126,10 @@ class Tables:
     @property
     def writes(self) -> str:
         return qualified(self.schema, f"{self.prefix}_writes")
+
+    @property
+    def numbers(self) -> str:
+        return qualified(self.schema, f"{self.prefix}_numbers")
 
     @property
     def unindexed(self) -> str:

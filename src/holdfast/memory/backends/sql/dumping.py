@@ -9,7 +9,7 @@ from holdfast.core.ids import new_key
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.heads import ThreadKey
 from holdfast.memory.backends.sql.keys import named
-from holdfast.memory.backends.sql.lineage import ThreadRow, new_thread, visible
+from holdfast.memory.backends.sql.lineage import ThreadRow, count_save, new_thread, visible
 from holdfast.memory.backends.sql.plan import Plan, Statement, change, execute, fetch, many
 from holdfast.memory.backends.sql.reading import CHECKPOINT_COLUMNS, checkpoint_row
 from holdfast.memory.encoding import decode_id, encode_id
@@ -98,6 +98,7 @@ def restore_thread(
     yield from execute(
         new_thread(t, key, life, sequences[-1], now, expires, created=created, pending=1),
         change(f"INSERT INTO {t.lives} (life, scope, ns, thread_id) VALUES (?, ?, ?, ?)", life, *key),
+        *count_save(t, key),
     )
 
 

@@ -89,23 +89,25 @@ def items_schema(t: ItemTables) -> Schema:
 
 def _version_1(t: ItemTables) -> tuple[str, ...]:
     d = t.dialect
+    path = d.path_text or d.id_text
     document = "" if t.documents is None else f", document {t.documents}"
     return (
         f"""CREATE TABLE {t.items} (
-            id {d.number} NOT NULL PRIMARY KEY, ns {d.id_text} NOT NULL, item_key {d.id_text} NOT NULL,
+            id {d.number} NOT NULL PRIMARY KEY, ns {path} NOT NULL, item_key {d.id_text} NOT NULL,
             version {d.number} NOT NULL, created_at {d.number} NOT NULL, updated_at {d.number} NOT NULL,
             expires_at {d.number}, length {d.number} NOT NULL, group_key {d.id_text}, ordinal {d.number},
-            metadata {d.text} NOT NULL, value {d.text} NOT NULL{document})""",
-        f"CREATE UNIQUE INDEX {t.name}_place ON {t.items} (ns, item_key)",
+            metadata {d.text} NOT NULL, value {d.text} NOT NULL{document}{d.place("ns", "item_key")})""",
+        *d.unique_index(f"{t.name}_place", t.items, "ns", "item_key"),
         # The statistics of a namespace are counted from this index alone.
-        f"CREATE INDEX {t.name}_version ON {t.items} (ns, version, expires_at, length)",
+        f"CREATE INDEX {t.name}_version ON {t.items} ({d.part('ns')}, version, expires_at, length)",
         f"CREATE INDEX {t.name}_expiry ON {t.items} (expires_at){d.where('expires_at IS NOT NULL')}",
-        f"CREATE INDEX {t.name}_group ON {t.items} (ns, group_key, ordinal){d.where('group_key IS NOT NULL')}",
+        f"CREATE INDEX {t.name}_group ON {t.items} ({d.part('ns')}, {d.part('group_key')}, ordinal)"
+        + d.where("group_key IS NOT NULL"),
         f"""CREATE TABLE {t.namespaces} (
-            ns_id {d.number} NOT NULL PRIMARY KEY, ns {d.id_text} NOT NULL,
+            ns_id {d.number} NOT NULL PRIMARY KEY, ns {path} NOT NULL,
             dimension {d.number}, metric {d.id_text}, embedder {d.id_text},
-            vector_version {d.number} NOT NULL, removals {d.number} NOT NULL)""",
-        f"CREATE UNIQUE INDEX {t.name}_namespaces_ns ON {t.namespaces} (ns)",
+            vector_version {d.number} NOT NULL, removals {d.number} NOT NULL{d.place("ns")})""",
+        *d.unique_index(f"{t.name}_namespaces_ns", t.namespaces, "ns"),
         f"""CREATE TABLE {t.postings} (
             ns_id {d.number} NOT NULL, term {d.id_text} NOT NULL, item_id {d.number} NOT NULL,
             tf {d.number} NOT NULL, PRIMARY KEY (ns_id, term, item_id)){d.clustered}""",

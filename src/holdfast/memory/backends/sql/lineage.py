@@ -11,6 +11,7 @@ from holdfast.memory.backends.sql.keys import scope_number
 from holdfast.memory.backends.sql.plan import Statement
 
 FOREVER = 2**62
+COUNTERS = 256
 
 THREAD_COLUMNS = "life, head_seq, next_seq, saved, created_at, updated_at, expires_at, pending, lineage"
 
@@ -113,6 +114,8 @@ def thread_sql(t: Tables) -> str:
         "scope, ns, thread_id, life, head_seq, next_seq",
         "created_at, updated_at, expires_at, pending, lineage",
     )
+    if t.dialect.counted:
+        return f"INSERT INTO {t.threads} ({before}, saved, {after}) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?)"
     if t.dialect.numbering:
         return (
             f"INSERT INTO {t.threads} ({before}, {after}) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
@@ -142,8 +145,29 @@ def new_thread(
     scope, ns, _ = key
     before = (*key, life, head_seq, head_seq + 1)
     after = (now if created is None else created, now, expires, pending, lineage)
-    if t.dialect.numbering:
-        values: tuple[Any, ...] = (*before, *after, scope_number(t.threads, scope, ns))
+    if t.dialect.counted:
+        values: tuple[Any, ...] = (*before, *after)
+    elif t.dialect.numbering:
+        values = (*before, *after, scope_number(t.threads, scope, ns))
     else:
         values = (*before, now, *after, scope, ns)
     return Statement("change", sql or thread_sql(t), values, mark)
+
+
+def count_save(t: Tables, key: tuple[str, str, str]) -> list[Statement]:
+    """Give the thread the next number, as the last thing in a transaction, where numbers are counted.
+
+    The counter is locked until the commit, so numbers are committed in their order.
+    """
+    if not t.dialect.counted:
+        return []
+    slot = scope_number(t.threads, *key[:2]) % COUNTERS
+    number = f"SELECT number FROM {t.numbers} WHERE slot = ?"
+    return [
+        Statement("change", f"UPDATE {t.numbers} SET number = number + 1 WHERE slot = ?", (slot,)),
+        Statement(
+            "change",
+            f"UPDATE {t.threads} SET saved = ({number}) WHERE scope = ? AND ns = ? AND thread_id = ?",
+            (slot, *key),
+        ),
+    ]

@@ -16,7 +16,7 @@ from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.foresight import foresee_save
 from holdfast.memory.backends.sql.heads import Heads, KnownHead, ThreadKey
 from holdfast.memory.backends.sql.keys import named, scope_number, scope_prefix
-from holdfast.memory.backends.sql.lineage import ThreadRow, new_thread, next_number, thread_sql
+from holdfast.memory.backends.sql.lineage import ThreadRow, count_save, new_thread, next_number, thread_sql
 from holdfast.memory.backends.sql.plan import LAST, LAST_GUARD, REPEATABLE, Plan, Statement, many, rows
 from holdfast.memory.backends.sql.reading import (
     CheckpointRow,
@@ -85,8 +85,11 @@ class Saver:
         numbers = f"FROM {t.threads} WHERE scope = ? AND ns = ?"
         self._foresees = bool(t.dialect.spans)
         self._numbered = bool(t.dialect.numbering)
-        self._likely_newest = _never if self._numbered else heads.likely_newest
-        if self._numbered:
+        self._counted = t.dialect.counted
+        self._likely_newest = _never if self._numbered or self._counted else heads.likely_newest
+        if self._counted:
+            moved = f" WHERE {mine}"
+        elif self._numbered:
             moved = f", saved = DEFAULT WHERE {t.dialect.holding} AND {mine}"
         else:
             moved = f", saved = (SELECT {next_number(t)} {numbers}) WHERE {mine}"
@@ -114,7 +117,7 @@ class Saver:
         if known is not None and (new.parent is UNSET or new.parent == known.checkpoint_id):
             head, entries, certain = _next_head(known, new)
             if certain:
-                rest = self._insert(head, known, entries, new)
+                rest = [*self._insert(head, known, entries, new), *count_save(self._tables, new.key)]
                 moved = False
                 if self._likely_newest(new.key):
                     moved = (yield [self._stay(known, new), *rest])[0]
@@ -152,6 +155,7 @@ class Saver:
             statements.append(Statement("change", self._fold_sql, (row.life, row.head_seq)))
         if row.next_seq == row.own.first:
             statements.append(Statement("change", self._life_sql, (row.life, *new.key)))
+        statements += count_save(t, new.key)
         moved, *_ = yield statements
         if not moved:
             raise Conflict(f"thread {decode_id(new.key[2])!r} was changed while it was saved: try again")
@@ -181,6 +185,7 @@ class Saver:
             new_thread(self._tables, new.key, life, 1, new.now, new.expires, sql=self._thread_sql, mark=mark),
             *self._insert(head, before, entries, new),
             Statement("change", self._life_sql, (life, *new.key)),
+            *count_save(self._tables, new.key),
         ]
         return _saved(head, entries)
 
@@ -196,8 +201,10 @@ class Saver:
         sql = self._move_sql if new.expires is None else self._move_to_expire_sql
         expires = () if new.expires is None else (new.expires,)
         place = (*new.key, self._bind_key(life), seq, next_seq)
-        if self._numbered:
-            numbers: tuple[Any, ...] = (scope_number(self._tables.threads, scope, ns),)
+        if self._counted:
+            numbers: tuple[Any, ...] = ()
+        elif self._numbered:
+            numbers = (scope_number(self._tables.threads, scope, ns),)
         else:
             numbers = (new.now, scope, ns)
         values = (next_seq, next_seq + 1, new.now, *expires, *numbers, *place, pending, new.now)

@@ -61,6 +61,7 @@ def checkpoint_schema(tables: Tables, text_index: Sequence[str]) -> Schema:
             tables.writes,
             tables.words,
             *((tables.unindexed,) if tables.dialect.queued else ()),
+            *((tables.numbers,) if tables.dialect.counted else ()),
         ),
     )
 
@@ -75,8 +76,8 @@ def _version_1(t: Tables) -> tuple[str, ...]:
             life {d.key} NOT NULL, head_seq {d.number} NOT NULL, next_seq {d.number} NOT NULL,
             saved {d.number} NOT NULL{d.numbering}, created_at {d.number} NOT NULL, updated_at {d.number} NOT NULL,
             expires_at {d.number}, pending {d.number} NOT NULL, lineage {d.text} NOT NULL,
-            PRIMARY KEY (scope, ns, thread_id))""",
-        f"CREATE INDEX {t.prefix}_threads_saved ON {t.threads} (scope, ns, saved)",
+            {d.primary("scope", "ns", "thread_id")})""",
+        f"CREATE INDEX {t.prefix}_threads_saved ON {t.threads} ({d.part('scope')}, {d.part('ns')}, saved)",
         f"""CREATE TABLE {t.lives} (
             life {d.key} NOT NULL PRIMARY KEY,
             scope {d.id_text} NOT NULL, ns {d.id_text} NOT NULL, thread_id {d.id_text} NOT NULL){d.clustered}""",
@@ -104,6 +105,7 @@ def _version_1(t: Tables) -> tuple[str, ...]:
             channel {d.id_text} NOT NULL, value {d.text} NOT NULL,
             PRIMARY KEY (life, seq, task_id, idx))""",
         *(_for_servers(t) if d.queued else ()),
+        *(_counters(t) if d.counted else ()),
     )
 
 
@@ -114,6 +116,18 @@ def _for_servers(t: Tables) -> tuple[str, ...]:
         f"""CREATE TABLE {t.unindexed} (
             life {d.key} NOT NULL, log {d.number} NOT NULL, pos {d.number} NOT NULL, PRIMARY KEY (life, log, pos))""",
         f"CREATE INDEX {t.prefix}_forks_life ON {t.forks} (life, upto)",
+    )
+
+
+def _counters(t: Tables) -> tuple[str, ...]:
+    """The highest number of a save, for so many groups of scopes. Above all that are there, if it is made anew."""
+    d = t.dialect
+    digits = " UNION ALL ".join(f"SELECT {digit} AS digit" for digit in range(16))
+    return (
+        f"CREATE TABLE {t.numbers} (slot {d.number} NOT NULL PRIMARY KEY, number {d.number} NOT NULL)",
+        f"""INSERT INTO {t.numbers} (slot, number)
+            SELECT 16 * a.digit + b.digit, (SELECT COALESCE(MAX(saved), 0) FROM {t.threads})
+            FROM ({digits}) a CROSS JOIN ({digits}) b WHERE NOT EXISTS (SELECT 1 FROM {t.numbers})""",
     )
 
 

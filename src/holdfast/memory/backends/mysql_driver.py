@@ -1,0 +1,252 @@
+"""Connections to MariaDB and MySQL: aiomysql on event loops, PyMySQL for blocking callers; and what errors mean."""
+
+import asyncio
+import contextlib
+import select
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import pymysql
+from pymysql import err
+from pymysql.constants import CLIENT
+
+from holdfast.core.errors import (
+    Conflict,
+    Corrupt,
+    HoldfastError,
+    InvalidInput,
+    SchemaMismatch,
+    StorageFull,
+    Unavailable,
+)
+from holdfast.memory.backends.mysql_session import TAKE_MIGRATION_LOCK, MySession
+from holdfast.memory.backends.sql.loops import LoopPools
+from holdfast.memory.backends.sql.plan import Plan, fetch
+from holdfast.memory.backends.sql.schema import Schema
+from holdfast.memory.backends.sql.server_engine import Failure
+
+# Deadlock, waited too long for a lock, duplicate key, tables changed since the snapshot, a row changed since then.
+_UNDONE = frozenset((1213, 1205, 1062, 1412, 1020))
+_NOT_CONNECTED = frozenset((1040, 1129, 1203, 1226, 2002, 2003, 2005))
+_LOST = frozenset((0, 1053, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 2006, 2013, 2014, 2027, 2055, 3169, 4031))
+_FULL = frozenset((1021, 1114))
+_OTHER_TABLES = frozenset((1054, 1146))
+_NO_RIGHTS = frozenset((1044, 1045, 1142, 1143, 1227, 1410))
+_CORRUPT = frozenset((1034, 1035, 1194, 1712, 1877, 1878))
+_TOO_LARGE = frozenset((1153, 1301, 1406))
+_PASSING = frozenset((1049, 1290, 1317, 1792, 1836, 1969, 3024))
+
+
+class PoolTimeout(Exception):
+    """No connection was free in time."""
+
+
+class MySQLDriver:
+    """What blocking and asynchronous connections share."""
+
+    blocking = True
+
+    def __init__(self, options: Mapping[str, Any], *, max_size: int, pool_timeout: float) -> None:
+        flags = CLIENT.FOUND_ROWS | CLIENT.MULTI_STATEMENTS
+        self._options: dict[str, Any] = {**options, "charset": "utf8mb4", "client_flag": flags, "autocommit": None}
+        self._size = max_size
+        self._timeout = pool_timeout
+        where = options.get("unix_socket") or f"{options['host']}:{options['port']}"
+        self.place = f"MySQL {where}/{options['database']}"
+        self.start()
+
+    def start(self) -> None:
+        """See `Driver.start`."""
+        raise NotImplementedError
+
+    def existing(self, schema: Schema) -> Plan[set[str]]:
+        names = (schema.meta, *schema.tables)
+        found = yield from fetch(
+            "SELECT table_name, @@lower_case_table_names FROM information_schema.tables"
+            f" WHERE table_schema = DATABASE() AND table_name IN ({', '.join('?' * len(names))})",
+            *names,
+        )
+        there = {name for name, _ in found}
+        lowered = any(setting for _, setting in found)
+        return {name for name in names if (name.lower() if lowered else name) in there}
+
+    def begin_migration(self) -> Plan[None]:
+        # Each statement that makes a table ends the transaction: this lock stays until the session gives it back.
+        found = yield from fetch(TAKE_MIGRATION_LOCK, max(1, round(self._timeout)))
+        if found != [(1,)]:
+            raise Unavailable(f"{self.place}: somebody else has been making tables for {self._timeout:g} s")
+
+    def failure(self, error: Exception) -> Failure | None:
+        if isinstance(error, PoolTimeout):
+            return Failure(Unavailable(f"{self.place}: no connection was free within {self._timeout:g} s"))
+        if isinstance(error, OSError) and not isinstance(error, HoldfastError):
+            return Failure(Unavailable(f"{self.place}: {error}; whether it was done is not known"), lost=True)
+        if not isinstance(error, err.MySQLError):
+            return None
+        code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+        text = f"{self.place}: {error.args[-1] if error.args else error!r} ({code})"
+        if code in _UNDONE:
+            return Failure(Conflict(f"{text}; another writer was first"), undone=True)
+        if code in _NOT_CONNECTED:
+            return Failure(Unavailable(text), lost=True)
+        if code in _LOST:
+            return Failure(Unavailable(f"{text}; whether it was done is not known"), lost=True)
+        return Failure(_meaning(code, text, self.place))
+
+
+def _meaning(code: int, text: str, place: str) -> HoldfastError:
+    if code in _FULL or (code == 1030 and " 28 " in text):
+        return StorageFull(f"{text}; nothing was written, what was stored stays readable")
+    if code in _OTHER_TABLES:
+        return SchemaMismatch(f"{text}; its tables were changed or dropped")
+    if code in _NO_RIGHTS:
+        return Unavailable(f"{text}; the user lacks a right that it needs")
+    if code in _TOO_LARGE:
+        return InvalidInput(f"{text}: it is larger than the server takes")
+    if code in _CORRUPT:
+        return Corrupt(text, place=place)
+    return Unavailable(text) if code in _PASSING else HoldfastError(text)
+
+
+def _spoken_to(socket: Any) -> bool:
+    """A server that speaks to an idle connection says goodbye: nothing was sent, so nothing is in doubt."""
+    waiting = select.poll()
+    waiting.register(socket, select.POLLIN)
+    return bool(waiting.poll(0))
+
+
+class BlockingDriver(MySQLDriver):
+    """Connections for blocking callers, which may be many threads."""
+
+    def start(self) -> None:
+        self._idle: list[MySession] = []
+        self._turns = threading.BoundedSemaphore(self._size)
+        self._closed = False
+
+    async def acquire(self) -> MySession:
+        if not self._turns.acquire(timeout=self._timeout):
+            raise PoolTimeout
+        try:
+            with contextlib.suppress(IndexError):
+                while True:
+                    session = self._idle.pop()
+                    if not _spoken_to(session.connection._sock):
+                        return session
+                    session.connection._force_close()
+            ssl = self._options["ssl"]
+            options = {**self._options, "ssl_disabled": ssl is None}
+            session = MySession(pymysql.connect(**options))
+            await session.set_up()
+            return session
+        except BaseException:
+            self._turns.release()
+            raise
+
+    async def release(self, session: MySession, *, broken: bool) -> None:
+        if broken or self._closed:
+            session.connection._force_close()
+        else:
+            self._idle.append(session)
+        self._turns.release()
+
+    async def close(self) -> None:
+        self._closed = True
+        while self._idle:
+            with contextlib.suppress(err.MySQLError, OSError):
+                self._idle.pop().connection.close()
+
+
+class _LoopPool:
+    """The connections of one event loop."""
+
+    def __init__(self, size: int) -> None:
+        self.idle: list[MySession] = []
+        self.used: set[MySession] = set()
+        self.turns = asyncio.Semaphore(size)
+        self.closed = False
+
+    async def close(self) -> None:
+        self.closed = True
+        while self.idle:
+            with contextlib.suppress(err.MySQLError, OSError):
+                await self.idle.pop().connection.ensure_closed()
+
+    def abandon(self) -> None:
+        """Its loop is gone: nothing can be awaited there any more."""
+        for session in (*self.idle, *self.used):
+            connection = session.connection
+            writer, connection._writer, connection._reader = connection._writer, None, None
+            if writer is not None:
+                with contextlib.suppress(RuntimeError, AttributeError):
+                    writer.transport._call_connection_lost(None)
+
+
+class AsyncDriver(MySQLDriver):
+    """Connections for event loops: each has its own, which are closed on it."""
+
+    blocking = False
+
+    def start(self) -> None:
+        self._pools: LoopPools[_LoopPool] = LoopPools(lambda: _LoopPool(self._size))
+
+    async def acquire(self) -> MySession:
+        mine = self._pools.mine()
+        try:
+            async with asyncio.timeout(self._timeout if mine.turns.locked() else None):
+                await mine.turns.acquire()
+        except TimeoutError:
+            raise PoolTimeout from None
+        try:
+            while mine.idle:
+                session = mine.idle.pop()
+                if not _left(session.connection):
+                    break
+                session.connection.close()
+            else:
+                session = await self._connect()
+            mine.used.add(session)
+            return session
+        except BaseException:
+            mine.turns.release()
+            raise
+
+    async def _connect(self) -> MySession:
+        import aiomysql
+
+        options = {("db" if name == "database" else name): value for name, value in self._options.items()}
+        connection = await aiomysql.connect(**options)
+        try:
+            transport = connection._writer.transport
+            if self._options["ssl"] is not None and transport.get_extra_info("ssl_object") is None:
+                raise Unavailable(f"{self.place}: the server does not offer TLS, which is asked for")
+            session = MySession(connection)
+            await session.set_up()
+        except BaseException:
+            connection.close()
+            raise
+        return session
+
+    async def release(self, session: MySession, *, broken: bool) -> None:
+        mine = self._pools.mine()
+        mine.used.discard(session)
+        if broken or mine.closed:
+            session.connection.close()
+        else:
+            mine.idle.append(session)
+        mine.turns.release()
+
+    async def close(self) -> None:
+        await self._pools.close(self._timeout)
+
+
+def _left(connection: Any) -> bool:
+    """Whether the server has said something to the idle connection, or closed it."""
+    if connection.closed:
+        return True
+    reader = connection._reader
+    if reader.at_eof() or reader.exception() is not None or reader._buffer:
+        return True
+    return _spoken_to(connection._writer.get_extra_info("socket"))
+
+
