@@ -31,6 +31,8 @@ APACHE_2_SHA256 = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523
 # What may be imported only from these modules: a driver by its backend, a tool by the part that it is for.
 IMPORTERS = {
     "sqlite3": ("holdfast.memory.backends.sqlite*", "holdfast.testing.faults"),
+    "aiomysql": ("holdfast.memory.backends.mysql_*",),
+    "pymysql": ("holdfast.memory.backends.mysql_*",),
     "psycopg": ("holdfast.memory.backends.postgres_*",),
     "psycopg_pool": ("holdfast.memory.backends.postgres_*",),
     "pytest": ("holdfast.testing*",),

@@ -22,6 +22,8 @@ _SERVER_OPTIONS = (
     "auto_create_table",
 )
 _POSTGRES = ("postgres", "postgresql")
+_MYSQL = ("mysql", "mariadb")
+_MYSQL_OPTIONS = ("password", "ssl", "connect_timeout", "max_pool_size", "pool_timeout", "auto_create_table")
 
 
 class Connection:
@@ -49,15 +51,18 @@ def connect(url: str, **options: Any) -> Connection:
     """Open a database by its URL. Nothing is read or written before the first call.
 
     ``sqlite:notes.db``, ``sqlite:/var/notes.db``, ``sqlite:///var/notes.db``, ``sqlite::memory:``, a plain path that
-    ends in ``.db``, ``postgresql://user@host/database`` (or ``postgres://``), and ``memory:``. Options: those of the
-    checkpointer (``ttl_seconds``, ``text_index``), of the store (``dimension``, ``distance_metric``, ``embedder``), of
-    a file (``durability``, ``busy_seconds``) or a server (``password``, ``schema``, ``min_pool_size``,
-    ``max_pool_size``, ``pool_timeout``), ``auto_create_table``, and ``clock``.
+    ends in ``.db``, ``postgresql://user@host/database`` (or ``postgres://``), ``mysql://user@host/database`` (or
+    ``mariadb://``), and ``memory:``. Options: those of the checkpointer (``ttl_seconds``, ``text_index``), of the store
+    (``dimension``, ``distance_metric``, ``embedder``), of a file (``durability``, ``busy_seconds``) or a server
+    (``password``, ``max_pool_size``, ``pool_timeout``; PostgreSQL: ``schema``, ``min_pool_size``; MySQL: ``ssl``,
+    ``connect_timeout``), ``auto_create_table``, and ``clock``.
     """
     if not isinstance(url, str):
         raise InvalidInput(f"url must be a string such as 'sqlite:holdfast.db', got {type(url).__name__}")
     scheme, _, _ = url.partition(":")
-    of_database = _SERVER_OPTIONS if scheme in _POSTGRES else _FILE_OPTIONS
+    of_database = (
+        _SERVER_OPTIONS if scheme in _POSTGRES else _MYSQL_OPTIONS if scheme in _MYSQL else _FILE_OPTIONS
+    )
     known = {*_CHECKPOINTER_OPTIONS, *_STORE_OPTIONS, *of_database, "clock"}
     if unknown := sorted(set(options) - known):
         raise InvalidInput(f"unknown option {unknown[0]!r}{_nearest(unknown[0], known)}")
@@ -67,9 +72,12 @@ def connect(url: str, **options: Any) -> Connection:
         return _sqlite(sqlite_path(url), options)
     if scheme in _POSTGRES:
         return _postgres(url, options)
+    if scheme in _MYSQL:
+        return _mysql(url, options)
     raise InvalidInput(
         f"can't tell the database from {_without_secrets(url)!r}:"
-        " use 'sqlite:PATH', a path ending in '.db', 'postgresql://HOST/DATABASE', or 'memory:'"
+        " use 'sqlite:PATH', a path ending in '.db', 'postgresql://HOST/DATABASE',"
+        " 'mysql://HOST/DATABASE', or 'memory:'"
     )
 
 
@@ -109,6 +117,20 @@ def _postgres(url: str, options: dict[str, Any]) -> Connection:
             engine=engine, owns_engine=True, **place, **_some(options, _CHECKPOINTER_OPTIONS)
         ),
         PostgresStore(engine=engine, **place, **_some(options, _STORE_OPTIONS)),
+    )
+
+
+def _mysql(url: str, options: dict[str, Any]) -> Connection:
+    from holdfast.memory.backends.mysql import MySQLCheckpointer
+    from holdfast.memory.backends.mysql_engine import mysql_engine
+    from holdfast.memory.backends.mysql_store import MySQLStore
+
+    engine = mysql_engine(url, **_some(options, _MYSQL_OPTIONS))
+    return Connection(
+        MySQLCheckpointer(
+            engine=engine, owns_engine=True, **_some(options, (*_CHECKPOINTER_OPTIONS, "clock"))
+        ),
+        MySQLStore(engine=engine, **_some(options, (*_STORE_OPTIONS, "clock"))),
     )
 
 

@@ -62,7 +62,12 @@ class MariaServer:
             subprocess.run(
                 [
                     *(_program("mariadb-install-db") or "", "--no-defaults", f"--datadir={self._data}"),
-                    *("--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve", *user),
+                    *(
+                        "--auth-root-authentication-method=normal",
+                        "--skip-test-db",
+                        "--skip-name-resolve",
+                        *user,
+                    ),
                     *("--debug-no-sync", "--innodb-flush-method=nosync"),
                 ],
                 check=True,
@@ -71,7 +76,12 @@ class MariaServer:
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [
-                    *(_program("mariadbd", "mysqld") or "", "--no-defaults", f"--datadir={self._data}", *user),
+                    *(
+                        _program("mariadbd", "mysqld") or "",
+                        "--no-defaults",
+                        f"--datadir={self._data}",
+                        *user,
+                    ),
                     *(f"--socket={self.socket}", f"--pid-file={self.folder / 'pid'}", *_OPTIONS, *options),
                 ],
                 stdin=subprocess.DEVNULL,
@@ -106,7 +116,11 @@ class MariaServer:
 
         with (
             pymysql.connect(
-                unix_socket=str(self.socket), user="root", database=database, charset="utf8mb4", autocommit=True
+                unix_socket=str(self.socket),
+                user="root",
+                database=database,
+                charset="utf8mb4",
+                autocommit=True,
             ) as connection,
             connection.cursor() as cursor,
         ):

@@ -6,15 +6,26 @@ from holdfast.core.lazy import doors
 
 if TYPE_CHECKING:
     from holdfast.memory.backends.memory_store import InMemoryStore
+    from holdfast.memory.backends.mysql_store import MySQLStore, MySQLSyncStore
     from holdfast.memory.backends.postgres_store import PostgresStore, PostgresSyncStore
     from holdfast.memory.backends.sqlite_store import SQLiteStore, SQLiteSyncStore
 
-__all__ = ["InMemoryStore", "PostgresStore", "PostgresSyncStore", "SQLiteStore", "SQLiteSyncStore"]
+__all__ = [
+    "InMemoryStore",
+    "MySQLStore",
+    "MySQLSyncStore",
+    "PostgresStore",
+    "PostgresSyncStore",
+    "SQLiteStore",
+    "SQLiteSyncStore",
+]
 
 __getattr__, __dir__ = doors(
     __name__,
     {
         "InMemoryStore": "holdfast.memory.backends.memory_store",
+        "MySQLStore": "holdfast.memory.backends.mysql_store",
+        "MySQLSyncStore": "holdfast.memory.backends.mysql_store",
         "PostgresStore": "holdfast.memory.backends.postgres_store",
         "PostgresSyncStore": "holdfast.memory.backends.postgres_store",
         "SQLiteStore": "holdfast.memory.backends.sqlite_store",

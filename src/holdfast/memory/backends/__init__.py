@@ -7,6 +7,14 @@ from holdfast.core.lazy import doors
 if TYPE_CHECKING:
     from holdfast.memory.backends.documents import DocumentBackend
     from holdfast.memory.backends.memory import MemoryCheckpointer
+    from holdfast.memory.backends.mysql import (
+        MySQLBackend,
+        MySQLCheckpointer,
+        MySQLCheckpointSaver,
+        MySQLSyncCheckpointer,
+        MySQLSyncCheckpointSaver,
+        mysql_checkpointer,
+    )
     from holdfast.memory.backends.postgres import (
         PostgreSQLBackend,
         PostgreSQLCheckpointer,
@@ -25,6 +33,11 @@ if TYPE_CHECKING:
 __all__ = [
     "DocumentBackend",
     "MemoryCheckpointer",
+    "MySQLBackend",
+    "MySQLCheckpointSaver",
+    "MySQLCheckpointer",
+    "MySQLSyncCheckpointSaver",
+    "MySQLSyncCheckpointer",
     "PostgreSQLBackend",
     "PostgreSQLCheckpointSaver",
     "PostgreSQLCheckpointer",
@@ -34,6 +47,7 @@ __all__ = [
     "SQLiteCheckpointer",
     "SQLiteSyncCheckpointSaver",
     "SQLiteSyncCheckpointer",
+    "mysql_checkpointer",
     "postgresql_checkpointer",
     "sqlite_checkpointer",
 ]
@@ -42,6 +56,12 @@ __getattr__, __dir__ = doors(
     __name__,
     {
         "DocumentBackend": "holdfast.memory.backends.documents",
+        "MySQLBackend": "holdfast.memory.backends.mysql",
+        "MySQLCheckpointer": "holdfast.memory.backends.mysql",
+        "MySQLCheckpointSaver": "holdfast.memory.backends.mysql",
+        "MySQLSyncCheckpointer": "holdfast.memory.backends.mysql",
+        "MySQLSyncCheckpointSaver": "holdfast.memory.backends.mysql",
+        "mysql_checkpointer": "holdfast.memory.backends.mysql",
         "PostgreSQLBackend": "holdfast.memory.backends.postgres",
         "PostgreSQLCheckpointer": "holdfast.memory.backends.postgres",
         "PostgreSQLCheckpointSaver": "holdfast.memory.backends.postgres",

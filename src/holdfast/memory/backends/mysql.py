@@ -3,6 +3,7 @@
 from typing import Any
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.memory.backends.documents import DocumentBackend
 from holdfast.memory.backends.mysql_engine import DATABASE, MYSQL, mysql_engine
 from holdfast.memory.backends.sql.binding import BoundEngine
 from holdfast.memory.backends.sql.checkpointer import SqlCheckpointer
@@ -50,6 +51,23 @@ class MySQLCheckpointer(SqlCheckpointer):
             text_index=text_index,
             owns_engine=owns_engine or engine is None,
         )
+
+
+class MySQLBackend(DocumentBackend):
+    """Documents in a MariaDB or MySQL database: one current dict a thread. Options as those of
+    :class:`MySQLCheckpointer`, which is its ``checkpointer``."""
+
+    def __init__(
+        self,
+        host: str = "localhost",
+        port: int = 3306,
+        database: str = DATABASE,
+        user: str = "root",
+        password: Any = "",
+        dsn: str | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(mysql_checkpointer(host, port, database, user, password, dsn, **options))
 
 
 class MySQLSyncCheckpointer(SyncCheckpointer):

@@ -29,13 +29,18 @@ from holdfast.memory.backends.sql.server_engine import Failure
 # Deadlock, waited too long for a lock, duplicate key, tables changed since the snapshot, a row changed since then.
 _UNDONE = frozenset((1213, 1205, 1062, 1412, 1020))
 _NOT_CONNECTED = frozenset((1040, 1129, 1203, 1226, 2002, 2003, 2005))
-_LOST = frozenset((0, 1053, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 2006, 2013, 2014, 2027, 2055, 3169, 4031))
+_LOST = frozenset(
+    (0, 1053, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 2006, 2013, 2014, 2027, 2055, 3169, 4031)
+)
 _FULL = frozenset((1021, 1114))
 _OTHER_TABLES = frozenset((1054, 1146))
 _NO_RIGHTS = frozenset((1044, 1045, 1142, 1143, 1227, 1410))
 _CORRUPT = frozenset((1034, 1035, 1194, 1712, 1877, 1878))
 _TOO_LARGE = frozenset((1153, 1301, 1406))
 _PASSING = frozenset((1049, 1290, 1317, 1792, 1836, 1969, 3024))
+
+
+_OF_PARENTS: list[Any] = []
 
 
 class PoolTimeout(Exception):
@@ -49,7 +54,12 @@ class MySQLDriver:
 
     def __init__(self, options: Mapping[str, Any], *, max_size: int, pool_timeout: float) -> None:
         flags = CLIENT.FOUND_ROWS | CLIENT.MULTI_STATEMENTS
-        self._options: dict[str, Any] = {**options, "charset": "utf8mb4", "client_flag": flags, "autocommit": None}
+        self._options: dict[str, Any] = {
+            **options,
+            "charset": "utf8mb4",
+            "client_flag": flags,
+            "autocommit": None,
+        }
         self._size = max_size
         self._timeout = pool_timeout
         where = options.get("unix_socket") or f"{options['host']}:{options['port']}"
@@ -186,12 +196,20 @@ class AsyncDriver(MySQLDriver):
     """Connections for event loops: each has its own, which are closed on it."""
 
     blocking = False
+    _pools: LoopPools[_LoopPool] | None = None
 
     def start(self) -> None:
-        self._pools: LoopPools[_LoopPool] = LoopPools(lambda: _LoopPool(self._size))
+        if self._pools is not None:
+            # Of the parent: to forget them would close them, and tell the parent's event loop.
+            _OF_PARENTS.append(self._pools)
+        self._pools = LoopPools(lambda: _LoopPool(self._size))
+
+    def _mine(self) -> _LoopPool:
+        assert self._pools is not None
+        return self._pools.mine()
 
     async def acquire(self) -> MySession:
-        mine = self._pools.mine()
+        mine = self._mine()
         try:
             async with asyncio.timeout(self._timeout if mine.turns.locked() else None):
                 await mine.turns.acquire()
@@ -228,7 +246,7 @@ class AsyncDriver(MySQLDriver):
         return session
 
     async def release(self, session: MySession, *, broken: bool) -> None:
-        mine = self._pools.mine()
+        mine = self._mine()
         mine.used.discard(session)
         if broken or mine.closed:
             session.connection.close()
@@ -237,7 +255,8 @@ class AsyncDriver(MySQLDriver):
         mine.turns.release()
 
     async def close(self) -> None:
-        await self._pools.close(self._timeout)
+        if self._pools is not None:
+            await self._pools.close(self._timeout)
 
 
 def _left(connection: Any) -> bool:
@@ -248,5 +267,3 @@ def _left(connection: Any) -> bool:
     if reader.at_eof() or reader.exception() is not None or reader._buffer:
         return True
     return _spoken_to(connection._writer.get_extra_info("socket"))
-
-

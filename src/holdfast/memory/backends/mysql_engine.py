@@ -130,12 +130,16 @@ def _from_url(url: object) -> dict[str, Any]:
     known["ssl_key"] = "ssl_key"
     for name, value in parse_qsl(parts.query):
         if name not in known:
-            raise InvalidInput(f"the dsn's option {name!r} is not known: known are {', '.join(sorted(known))}")
+            raise InvalidInput(
+                f"the dsn's option {name!r} is not known: known are {', '.join(sorted(known))}"
+            )
         options[known[name]] = value
     return options
 
 
-def _tls(mode: Any, ssl_ca: str | None = None, ssl_cert: str | None = None, ssl_key: str | None = None) -> Any:
+def _tls(
+    mode: Any, ssl_ca: str | None = None, ssl_cert: str | None = None, ssl_key: str | None = None
+) -> Any:
     """A context for TLS; ``None`` is none. With a certificate of an authority and no mode, all is verified."""
     import ssl
 

@@ -16,11 +16,16 @@ from holdfast.memory.backends.sql.plan import GUARD, Batch, Statement
 
 MIGRATION_LOCK = "CONCAT('holdfast:', LEFT(SHA2(DATABASE(), 256), 40))"
 TAKE_MIGRATION_LOCK = f"SELECT GET_LOCK({MIGRATION_LOCK}, ?)"
-SETTINGS = (
+# Strict, and one way to write a text: a quote is doubled, nothing else is special. A zero is a zero.
+_VARIABLES = {
+    "sql_mode": "'STRICT_ALL_TABLES,NO_BACKSLASH_ESCAPES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION'",
+    "default_storage_engine": "'InnoDB'",
+    "innodb_lock_wait_timeout": "20",
+    "autocommit": "1",
+}
+_SETTINGS = (
     b"SET NAMES utf8mb4",
-    # Strict, and one way to write a text: a quote is doubled, nothing else is special. A zero is a zero.
-    b"SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_BACKSLASH_ESCAPES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION',"
-    b" SESSION default_storage_engine = 'InnoDB', SESSION innodb_lock_wait_timeout = 20, SESSION autocommit = 1",
+    f"SET {', '.join(f'SESSION {name} = {value}' for name, value in _VARIABLES.items())}".encode(),
     b"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     b"SELECT @@max_allowed_packet, VERSION()",
 )
@@ -61,7 +66,7 @@ class MySession:
     async def set_up(self) -> None:
         """What every connection of ours has, whatever the server's defaults are."""
         answers: list[Any] = [None]
-        await self._exchange([*map(_Command, SETTINGS[:-1]), _Command(SETTINGS[-1], "rows", 0)], answers)
+        await self._exchange([*map(_Command, _SETTINGS[:-1]), _Command(_SETTINGS[-1], "rows", 0)], answers)
         ((packet, version),) = answers[0]
         self._packet = int(packet)
         self._mariadb = "mariadb" in str(version).lower()

@@ -33,7 +33,9 @@ def _pieces(sql: str) -> tuple[bytes, ...]:
 def _insert_pieces(sql: str) -> tuple[bytes, tuple[bytes, ...]] | None:
     """What is in front of the row in an insert of one row, and the pieces of the row."""
     found = _VALUES.fullmatch(sql)
-    return None if found is None else (found[1].encode(), tuple(part.encode() for part in found[2].split("?")))
+    return (
+        None if found is None else (found[1].encode(), tuple(part.encode() for part in found[2].split("?")))
+    )
 
 
 def texts_of(statement: Statement, escapes: bool) -> Iterator[bytes]:
@@ -80,7 +82,7 @@ def literal(value: Any, escapes: bool) -> bytes:
     kind = type(value)
     if kind is str:
         # In UTF-8 these bytes are never part of another character.
-        data = value.encode()
+        data: bytes = value.encode()
         if escapes:
             data = data.replace(b"\\", b"\\\\")
         return b"'" + data.replace(b"'", b"''") + b"'"
@@ -89,7 +91,7 @@ def literal(value: Any, escapes: bool) -> bytes:
     if value is None:
         return b"NULL"
     if kind in (bytes, bytearray, memoryview):
-        return b"x'" + value.hex().encode() + b"'"
+        return b"x'" + bytes(value).hex().encode() + b"'"
     if kind is bool:
         return b"1" if value else b"0"
     if kind is float and math.isfinite(value):

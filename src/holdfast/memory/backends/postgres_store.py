@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from typing import Any, Final, Literal
-from zlib import crc32
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.errors import HoldfastError, SchemaMismatch
@@ -17,23 +16,17 @@ from holdfast.memory.backends.sql.binding import BoundEngine
 from holdfast.memory.backends.sql.dialect import Dialect
 from holdfast.memory.backends.sql.items_schema import ItemTables, items_schema
 from holdfast.memory.backends.sql.items_store import VECTOR_CACHE_BYTES, SqlStore
+from holdfast.memory.backends.sql.items_versions import Slots
 from holdfast.memory.backends.sql.plan import FRESH, Statement, change, many, rows
 from holdfast.memory.backends.sql.server_engine import ServerEngine
+from holdfast.memory.backends.sql.slots import SLOTS
 from holdfast.memory.store_requests import StoredHit, VectorRequest
 from holdfast.memory.sync_store import SyncStore
 
-SLOTS: Final = 256
 
-
-class Slots:
-    """Versions from a sequence; writers whose namespaces fall into the same of 256 slots take turns.
-
-    A slot is a row. Who writes locks the rows of its namespaces, in their order, before it reads anything. At READ
-    COMMITTED each statement sees what was committed before it began, so all that it reads is up to date. The sequence
-    is that of an identity column, which whoever may update the table may draw from: there is nothing else to grant.
-    """
-
-    shared = True
+class IdentitySlots(Slots):
+    """Versions from the sequence of an identity column, which whoever may update the table may draw from: there is
+    nothing else to grant."""
 
     def ddl(self, counters: str, items: str, dialect: Dialect) -> tuple[str, ...]:
         return (
@@ -46,7 +39,7 @@ class Slots:
         )
 
     def take(self, counters: str, namespaces: Sequence[str], count: int) -> list[Statement]:
-        slots = _slots(namespaces)
+        slots = self.slots(namespaces)
         if not count:
             return self.lock(counters, namespaces)
         # While a version is in flight, nobody has this lock of the root alone: see `settle`. It comes before the slots.
@@ -60,7 +53,7 @@ class Slots:
                 rows(f"SELECT version FROM {counters} WHERE slot = ?", slots[0]),
             ]
         # These numbers are for who holds the slot. Each row that is inserted draws a version.
-        first = -(slots[0] + 1) << 32
+        first = self.spare(slots)
         inserting = f"INSERT INTO {counters} (slot) SELECT g FROM generate_series(CAST(? AS BIGINT), ?) g"
         return [
             rows(sharing, key),
@@ -76,11 +69,6 @@ class Slots:
         _, drawn, *more = results
         return sorted(version for (version,) in (more[0] if more else drawn))
 
-    def lock(self, counters: str, namespaces: Sequence[str] | None) -> list[Statement]:
-        slots = range(SLOTS) if namespaces is None else _slots(namespaces)
-        marks = ", ".join("?" * len(slots))
-        return [rows(f"SELECT slot FROM {counters} WHERE slot IN ({marks}) ORDER BY slot FOR UPDATE", *slots)]
-
     def settle(self, counters: str, root: str) -> list[Statement]:
         return [Statement("rows", "SELECT pg_advisory_xact_lock(?)", (_root_key(counters, root),), FRESH)]
 
@@ -94,11 +82,7 @@ def _root_key(counters: str, namespace: str) -> int:
     return int.from_bytes(blake2b(root.encode(), digest_size=8).digest(), signed=True)
 
 
-def _slots(namespaces: Sequence[str]) -> list[int]:
-    return sorted({crc32(namespace.encode()) % SLOTS for namespace in namespaces})
-
-
-_SLOTS: Final = Slots()
+_SLOTS: Final = IdentitySlots()
 # Not allowed, not there, not where the server looks for it: then there is no index, and nothing is wrong.
 _WITHOUT_INDEX: Final = ("0A", "42", "58P01")
 

@@ -16,7 +16,9 @@ def revealed(password: Any) -> str:
 
 def check_pool_sizes(min_pool_size: object, max_pool_size: object) -> None:
     """Whole numbers, the first not above the second."""
-    if not (type(min_pool_size) is int and type(max_pool_size) is int and 0 <= min_pool_size <= max_pool_size > 0):
+    if not (
+        type(min_pool_size) is int and type(max_pool_size) is int and 0 <= min_pool_size <= max_pool_size > 0
+    ):
         raise InvalidInput(
             "min_pool_size and max_pool_size must be whole numbers with 0 <= min_pool_size <= max_pool_size > 0,"
             f" got {min_pool_size!r} and {max_pool_size!r}"

@@ -41,7 +41,9 @@ class Dialect:
     queued: bool = (
         False  # what is to be indexed is listed in a table: row numbers may be committed out of order
     )
-    counted: bool = False  # the numbers of saves come from a table of ours instead, in the order of the commits
+    counted: bool = (
+        False  # the numbers of saves come from a table of ours instead, in the order of the commits
+    )
     path_text: str = ""  # type of an encoded namespace of any depth, if it is not that of an id
 
     def where(self, condition: str) -> str:

@@ -8,9 +8,11 @@ versions may be committed in any order, and who lists many namespaces by version
 
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
+from zlib import crc32
 
 from holdfast.memory.backends.sql.dialect import Dialect
 from holdfast.memory.backends.sql.plan import Statement, change, rows
+from holdfast.memory.backends.sql.slots import SLOTS
 
 _NAME = "versions"
 
@@ -89,3 +91,28 @@ class OneCounter:
 
 
 ONE_COUNTER: Final = OneCounter()
+
+
+class Slots:
+    """For many writers at once: those whose namespaces fall into the same of 256 slots take turns.
+
+    A slot is a row. Who writes locks the rows of its namespaces, in their order, before it reads anything. At READ
+    COMMITTED each statement sees what was committed before it began, so all that it reads is up to date.
+    """
+
+    shared = True
+
+    def lock(self, counters: str, namespaces: Sequence[str] | None) -> list[Statement]:
+        slots = range(SLOTS) if namespaces is None else self.slots(namespaces)
+        marks = ", ".join("?" * len(slots))
+        return [rows(f"SELECT slot FROM {counters} WHERE slot IN ({marks}) ORDER BY slot FOR UPDATE", *slots)]
+
+    @staticmethod
+    def slots(namespaces: Sequence[str]) -> list[int]:
+        """The slots of these namespaces, ascending."""
+        return sorted({crc32(namespace.encode()) % SLOTS for namespace in namespaces})
+
+    @staticmethod
+    def spare(slots: Sequence[int]) -> int:
+        """The first of some four billion numbers of rows that nobody else uses while the slots are locked."""
+        return -(slots[0] + 1) << 32

@@ -9,9 +9,9 @@ from holdfast.core.errors import Corrupt
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.keys import scope_number
 from holdfast.memory.backends.sql.plan import Statement
+from holdfast.memory.backends.sql.slots import SLOTS
 
 FOREVER = 2**62
-COUNTERS = 256
 
 THREAD_COLUMNS = "life, head_seq, next_seq, saved, created_at, updated_at, expires_at, pending, lineage"
 
@@ -115,7 +115,9 @@ def thread_sql(t: Tables) -> str:
         "created_at, updated_at, expires_at, pending, lineage",
     )
     if t.dialect.counted:
-        return f"INSERT INTO {t.threads} ({before}, saved, {after}) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?)"
+        return (
+            f"INSERT INTO {t.threads} ({before}, saved, {after}) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?)"
+        )
     if t.dialect.numbering:
         return (
             f"INSERT INTO {t.threads} ({before}, {after}) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
@@ -161,7 +163,7 @@ def count_save(t: Tables, key: tuple[str, str, str]) -> list[Statement]:
     """
     if not t.dialect.counted:
         return []
-    slot = scope_number(t.threads, *key[:2]) % COUNTERS
+    slot = scope_number(t.threads, *key[:2]) % SLOTS
     number = f"SELECT number FROM {t.numbers} WHERE slot = ?"
     return [
         Statement("change", f"UPDATE {t.numbers} SET number = number + 1 WHERE slot = ?", (slot,)),

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from holdfast.core.errors import Corrupt, SchemaMismatch
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.plan import Plan, change, fetch_one
+from holdfast.memory.backends.sql.slots import EVERY_SLOT
 
 Migration = Callable[[], Sequence[str]]
 
@@ -122,12 +123,11 @@ def _for_servers(t: Tables) -> tuple[str, ...]:
 def _counters(t: Tables) -> tuple[str, ...]:
     """The highest number of a save, for so many groups of scopes. Above all that are there, if it is made anew."""
     d = t.dialect
-    digits = " UNION ALL ".join(f"SELECT {digit} AS digit" for digit in range(16))
     return (
         f"CREATE TABLE {t.numbers} (slot {d.number} NOT NULL PRIMARY KEY, number {d.number} NOT NULL)",
         f"""INSERT INTO {t.numbers} (slot, number)
-            SELECT 16 * a.digit + b.digit, (SELECT COALESCE(MAX(saved), 0) FROM {t.threads})
-            FROM ({digits}) a CROSS JOIN ({digits}) b WHERE NOT EXISTS (SELECT 1 FROM {t.numbers})""",
+            SELECT slot, (SELECT COALESCE(MAX(saved), 0) FROM {t.threads}) FROM {EVERY_SLOT} every_slot
+            WHERE NOT EXISTS (SELECT 1 FROM {t.numbers})""",
     )
 
 

@@ -23,7 +23,9 @@ class WordRows:
 
     def add(self, words: str, index_rows: Sequence[IndexRow]) -> Statement:
         # In the order of the table: writers that come at once take the rows one after the other.
-        found = sorted({(_word(scope, term), number) for number, scope, text in index_rows for term in text.split()})
+        found = sorted(
+            {(_word(scope, term), number) for number, scope, text in index_rows for term in text.split()}
+        )
         return many(f"INSERT INTO {words} (term, id) VALUES (?, ?)", found)
 
     def remove(self, words: str, index_rows: Sequence[IndexRow]) -> Statement:

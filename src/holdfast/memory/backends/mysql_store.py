@@ -1,0 +1,99 @@
+"""The Store contract on MariaDB and MySQL."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.memory.backends.mysql_engine import MYSQL, mysql_engine
+from holdfast.memory.backends.sql.dialect import Dialect
+from holdfast.memory.backends.sql.items_schema import ItemTables, items_schema
+from holdfast.memory.backends.sql.items_store import VECTOR_CACHE_BYTES, SqlStore
+from holdfast.memory.backends.sql.items_versions import Slots
+from holdfast.memory.backends.sql.plan import Statement, change, many, rows
+from holdfast.memory.backends.sql.server_engine import ServerEngine
+from holdfast.memory.backends.sql.slots import EVERY_SLOT, SLOTS
+from holdfast.memory.sync_store import SyncStore
+
+
+class AutoIncrementSlots(Slots):
+    """Versions from an AUTO_INCREMENT column: each row that is inserted draws one, and is deleted again."""
+
+    def ddl(self, counters: str, items: str, dialect: Dialect) -> tuple[str, ...]:
+        return (
+            f"""CREATE TABLE {counters} (
+            slot BIGINT NOT NULL PRIMARY KEY, version BIGINT NOT NULL AUTO_INCREMENT, KEY versions (version))""",
+            # A version that is written is behind those that are drawn.
+            f"""INSERT INTO {counters} (slot, version) SELECT {SLOTS}, newest
+            FROM (SELECT MAX(version) AS newest FROM {items}) v
+            WHERE newest > 0 AND NOT EXISTS (SELECT 1 FROM {counters})""",
+            f"""INSERT INTO {counters} (slot, version) SELECT slot, 0 FROM {EVERY_SLOT} every_slot
+            WHERE NOT EXISTS (SELECT 1 FROM {counters} c WHERE c.slot < {SLOTS})""",
+        )
+
+    def take(self, counters: str, namespaces: Sequence[str], count: int) -> list[Statement]:
+        locking = self.lock(counters, namespaces)
+        if not count:
+            return locking
+        first = self.spare(self.slots(namespaces))
+        bounds = (first, first + count)
+        return [
+            *locking,
+            many(f"INSERT INTO {counters} (slot) VALUES (?)", [(slot,) for slot in range(*bounds)]),
+            rows(f"SELECT version FROM {counters} WHERE slot >= ? AND slot < ? ORDER BY version", *bounds),
+            change(f"DELETE FROM {counters} WHERE slot >= ? AND slot < ?", *bounds),
+        ]
+
+    def taken(self, results: Sequence[Any], count: int) -> list[int]:
+        return [version for (version,) in results[-2]] if count else []
+
+
+_SLOTS: Final = AutoIncrementSlots()
+
+
+def mysql_items(table_name: str) -> ItemTables:
+    """The names of a store's tables, in MySQL's dialect."""
+    return ItemTables(MYSQL, table_name, _SLOTS)
+
+
+class MySQLStore(SqlStore):
+    """Items in MariaDB or MySQL. Without ``dimension=`` there is no vector search; with it, all vectors of a namespace
+    are compared: there is no index over them.
+
+    ``dsn`` is a URL, and overrides the parts. ``connection``: as for `MySQLCheckpointer`. ``table_name`` is the exact
+    name of the items' table. An ``engine`` that is given is shared: it is closed with the store only if ``owns_engine``
+    says so.
+    """
+
+    def __init__(
+        self,
+        dsn: str | None = None,
+        *,
+        dimension: int | None = None,
+        distance_metric: str = "COSINE",
+        embedder: str | None = None,
+        table_name: str = "holdfast_items",
+        vector_cache_bytes: int = VECTOR_CACHE_BYTES,
+        clock: Clock = SYSTEM_CLOCK,
+        engine: ServerEngine | None = None,
+        owns_engine: bool = False,
+        **connection: Any,
+    ) -> None:
+        tables = mysql_items(table_name)
+        used = engine or mysql_engine(dsn, **connection)
+        super().__init__(
+            used.using(items_schema(tables)),
+            tables,
+            dimension=dimension,
+            distance_metric=distance_metric,
+            embedder=embedder,
+            vector_cache_bytes=vector_cache_bytes,
+            clock=clock,
+            owns_engine=owns_engine or engine is None,
+        )
+
+
+class MySQLSyncStore(SyncStore):
+    """The blocking twin of :class:`MySQLStore`: the same arguments and plans, no event loop."""
+
+    def __init__(self, dsn: str | None = None, **options: Any) -> None:
+        super().__init__(MySQLStore(dsn, **options, blocking=True))
