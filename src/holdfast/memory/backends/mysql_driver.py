@@ -37,7 +37,7 @@ _OTHER_TABLES = frozenset((1054, 1146))
 _NO_RIGHTS = frozenset((1044, 1045, 1142, 1143, 1227, 1410))
 _CORRUPT = frozenset((1034, 1035, 1194, 1712, 1877, 1878))
 _TOO_LARGE = frozenset((1153, 1301, 1406))
-_PASSING = frozenset((1049, 1290, 1317, 1792, 1836, 1969, 3024))
+_PASSING = frozenset((1049, 1290, 1317, 1792, 1836, 1969, 2026, 2061, 3024))
 
 
 _OF_PARENTS: list[Any] = []
@@ -188,6 +188,8 @@ class _LoopPool:
             connection = session.connection
             writer, connection._writer, connection._reader = connection._writer, None, None
             if writer is not None:
+                with contextlib.suppress(RuntimeError):  # it can't be told later
+                    writer.transport.close()
                 with contextlib.suppress(RuntimeError, AttributeError):
                     writer.transport._call_connection_lost(None)
 
