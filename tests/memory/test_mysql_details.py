@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 
 from holdfast.core.messages import Message
 from holdfast.core.state import AgentState
-from holdfast.errors import Conflict, InvalidInput, Unavailable
+from holdfast.errors import (
+    Conflict,
+    Corrupt,
+    HoldfastError,
+    InvalidInput,
+    SchemaMismatch,
+    StorageFull,
+    Unavailable,
+)
 from holdfast.memory.backends.mysql import MySQLCheckpointer, MySQLSyncCheckpointer
 from holdfast.memory.backends.mysql_engine import mysql_engine
 from holdfast.memory.backends.mysql_store import MySQLSyncStore
@@ -22,6 +30,7 @@ from holdfast.memory.backends.sql.plan import Plan, change, fetch, guard, last, 
 from holdfast.memory.backends.sql.schema import Schema
 from holdfast.memory.text import analyse
 from tests.servers.fixtures import MariaDatabase
+from tests.servers.proxy import Proxy
 
 ALIKE = [
     "a",
@@ -129,7 +138,9 @@ def test_nothing_in_an_id_or_a_text_is_taken_for_sql(mariadb: MariaDatabase) -> 
 
 @pytest.fixture(scope="module", params=["", "NO_BACKSLASH_ESCAPES"])
 def plain_connection(request: pytest.FixtureRequest, mariadb_server: Any) -> Iterator[tuple[Any, bool]]:
-    connection = pymysql.connect(unix_socket=str(mariadb_server.socket), user="root", charset="utf8mb4")
+    connection = pymysql.connect(
+        unix_socket=str(mariadb_server.socket), user="root", charset="utf8mb4", ssl_disabled=True
+    )
     with connection, connection.cursor() as cursor:
         cursor.execute(f"SET SESSION sql_mode = '{request.param}'")
         yield cursor, not request.param
@@ -270,6 +281,71 @@ def test_a_read_is_one_snapshot(mariadb: MariaDatabase) -> None:
         engine = mysql_engine(mariadb.url).using(NOTES)
         assert await engine.read(plan) == [(0,), (0,)]
         await engine.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("number", "error"),
+    [
+        (1021, StorageFull),  # disk full
+        (1114, StorageFull),  # table full
+        (1040, Unavailable),  # too many connections
+        (1142, Unavailable),  # no privilege
+        (1969, Unavailable),  # statement time-out, MariaDB
+        (3024, Unavailable),  # statement time-out, MySQL
+        (1146, SchemaMismatch),  # no such table
+        (1153, InvalidInput),  # packet too large
+        (1034, Corrupt),  # damaged index
+        (2013, Unavailable),  # lost connection
+        (1690, HoldfastError),  # anything else
+    ],
+)
+def test_every_error_of_the_server_is_one_of_ours(
+    mariadb: MariaDatabase, number: int, error: type[HoldfastError]
+) -> None:
+    signal = (
+        f"BEGIN NOT ATOMIC SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = {number}, MESSAGE_TEXT = 'told so'; END"
+    )
+
+    async def run() -> None:
+        engine = mysql_engine(mariadb.url).using(NOTES)
+
+        def plan() -> Plan[None]:
+            yield [change("INSERT INTO notes (n) VALUES (1)")]
+            yield from fetch(signal)
+
+        with pytest.raises(HoldfastError, match="told so") as caught:
+            await engine.write(plan)
+        assert type(caught.value) is error
+        assert await engine.read(lambda: fetch("SELECT n FROM notes")) == []
+        await engine.close()
+
+    asyncio.run(run())
+
+
+def test_a_statement_that_takes_too_long_is_unavailable(mariadb: MariaDatabase) -> None:
+    with MySQLSyncCheckpointer(mariadb.url) as checkpointer:
+        checkpointer.save(said("x"), "t")
+    engine = mysql_engine(mariadb.url).using(NOTES)
+
+    async def run() -> None:
+        with pytest.raises(Unavailable, match="1969"):
+            await engine.read(lambda: fetch("SET STATEMENT max_statement_time = 0.1 FOR SELECT SLEEP(30)"))
+        await engine.close()
+
+    asyncio.run(run())
+
+
+def test_a_save_on_a_known_parent_is_one_round_trip(mariadb: MariaDatabase) -> None:
+    async def run() -> None:
+        with Proxy(mariadb.server.socket) as proxy:
+            async with MySQLCheckpointer(mariadb.through(proxy)) as checkpointer:
+                parent = await checkpointer.save(said("a"), "t")
+                proxy.turns = 0
+                for number in range(10):
+                    parent = await checkpointer.save(said("a", f"{number}"), "t", parent=parent)
+                assert proxy.turns == 10
 
     asyncio.run(run())
 
