@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from holdfast.memory import AgentMemory, Episode
 from holdfast.memory.store import BaseStore, InMemoryStore
-from holdfast.memory.store_backends import PostgresStore, SQLiteStore
-from tests.servers.fixtures import Database
+from holdfast.memory.store_backends import MySQLStore, PostgresStore, SQLiteStore
 
 _CHARACTERS = st.one_of(st.sampled_from("aA/:%_*.\n'\"\\ \x00u"), st.characters(codec="utf-8"))
 _IDS = st.text(_CHARACTERS, min_size=1, max_size=8).filter(lambda text: not text.isspace())
@@ -53,7 +52,7 @@ async def _check(store: BaseStore, owners: list[tuple[str, str | None]], session
         assert len(left) == (number != 0)
 
 
-EXAMPLES = {"memory": 40, "sqlite": 15, "postgres": 8}
+EXAMPLES = {"memory": 40, "sqlite": 15, "postgres": 8, "mariadb": 5}
 _tables = count(1)
 
 
@@ -61,11 +60,12 @@ _tables = count(1)
 def test_no_read_path_reaches_another_tenant_whatever_the_names(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
-    database: Database | None = request.getfixturevalue("postgres") if kind == "postgres" else None
+    database = request.getfixturevalue(kind) if kind in ("postgres", "mariadb") else None
 
     def opened(folder: str) -> BaseStore:
         if database is not None:
-            return PostgresStore(database.url, table_name=f"items{next(_tables)}")
+            store = PostgresStore if kind == "postgres" else MySQLStore
+            return store(database.url, table_name=f"items{next(_tables)}")
         return InMemoryStore() if kind == "memory" else SQLiteStore(Path(folder) / "m.db")
 
     @settings(

@@ -15,12 +15,13 @@ from holdfast.core.errors import Conflict
 from holdfast.memory.backends.memory_store import InMemoryStore
 from holdfast.memory.backends.postgres_engine import POSTGRES, postgres_engine
 from holdfast.memory.backends.postgres_session import PgSession
-from holdfast.memory.backends.postgres_store import SLOTS, PostgresStore, PostgresSyncStore, _slots
+from holdfast.memory.backends.postgres_store import PostgresStore, PostgresSyncStore
 from holdfast.memory.backends.sql.items_rows import key_of
 from holdfast.memory.backends.sql.items_schema import ItemTables, items_schema
 from holdfast.memory.backends.sql.items_store import SqlStore
-from holdfast.memory.backends.sql.items_versions import OneCounter
+from holdfast.memory.backends.sql.items_versions import OneCounter, Slots
 from holdfast.memory.backends.sql.plan import Batch
+from holdfast.memory.backends.sql.slots import SLOTS
 from holdfast.memory.records import DeleteOp, Page, PutOp, StoreItem
 from holdfast.memory.store import BaseStore
 from tests.servers.fixtures import Database
@@ -298,7 +299,7 @@ def test_a_listing_does_not_pass_by_a_put_that_has_its_version_but_is_not_commit
 
 def test_a_put_that_waited_for_a_batch_over_many_namespaces_is_newer(postgres: Database) -> None:
     """It has drawn a version before it began to wait: that one is not good any more."""
-    spaces = sorted((("root", name) for name in "abc"), key=lambda space: _slots([key_of(space)]))
+    spaces = sorted((("root", name) for name in "abc"), key=lambda space: Slots.slots([key_of(space)]))
 
     async def waiting(count: int) -> None:
         locks = "SELECT COUNT(DISTINCT pid) FROM pg_locks WHERE NOT granted"
@@ -310,7 +311,7 @@ def test_a_put_that_waited_for_a_batch_over_many_namespaces_is_newer(postgres: D
             await store.put(spaces[2], "k", "before")
             with psycopg.connect(postgres.url) as other:
                 other.execute(
-                    f"SELECT * FROM {ITEMS}_counters WHERE slot = %s FOR UPDATE", _slots([key_of(spaces[2])])
+                    f"SELECT * FROM {ITEMS}_counters WHERE slot = %s FOR UPDATE", Slots.slots([key_of(spaces[2])])
                 )
                 batch = asyncio.create_task(store.batch([PutOp(space, "k", 1) for space in spaces]))
                 await waiting(1)  # it has the first two, and waits for the third

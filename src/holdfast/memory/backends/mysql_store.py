@@ -9,14 +9,15 @@ from holdfast.memory.backends.sql.dialect import Dialect
 from holdfast.memory.backends.sql.items_schema import ItemTables, items_schema
 from holdfast.memory.backends.sql.items_store import VECTOR_CACHE_BYTES, SqlStore
 from holdfast.memory.backends.sql.items_versions import Slots
-from holdfast.memory.backends.sql.plan import Statement, change, many, rows
+from holdfast.memory.backends.sql.plan import FRESH, Statement, change, many, rows
 from holdfast.memory.backends.sql.server_engine import ServerEngine
 from holdfast.memory.backends.sql.slots import EVERY_SLOT, SLOTS
 from holdfast.memory.sync_store import SyncStore
 
 
 class AutoIncrementSlots(Slots):
-    """Versions from an AUTO_INCREMENT column: each row that is inserted draws one, and is deleted again."""
+    """Versions from an AUTO_INCREMENT column: each row that is inserted draws one, and is deleted again. The row of a
+    slot keeps the newest."""
 
     def ddl(self, counters: str, items: str, dialect: Dialect) -> tuple[str, ...]:
         return (
@@ -34,17 +35,32 @@ class AutoIncrementSlots(Slots):
         locking = self.lock(counters, namespaces)
         if not count:
             return locking
-        first = self.spare(self.slots(namespaces))
-        bounds = (first, first + count)
+        slots = self.slots(namespaces)
+        first = self.spare(slots)
+        drawn = (first, first + count)
+        newest = f"SELECT MAX(version) AS newest FROM {counters} WHERE slot >= ? AND slot < ?"
         return [
             *locking,
-            many(f"INSERT INTO {counters} (slot) VALUES (?)", [(slot,) for slot in range(*bounds)]),
-            rows(f"SELECT version FROM {counters} WHERE slot >= ? AND slot < ? ORDER BY version", *bounds),
-            change(f"DELETE FROM {counters} WHERE slot >= ? AND slot < ?", *bounds),
+            many(f"INSERT INTO {counters} (slot) VALUES (?)", [(slot,) for slot in range(*drawn)]),
+            rows(f"SELECT version FROM {counters} WHERE slot >= ? AND slot < ? ORDER BY version", *drawn),
+            change(
+                f"UPDATE {counters} c JOIN ({newest}) n SET c.version = n.newest WHERE c.slot = ?",
+                *drawn,
+                slots[0],
+            ),
+            change(f"DELETE FROM {counters} WHERE slot >= ? AND slot < ?", *drawn),
         ]
 
     def taken(self, results: Sequence[Any], count: int) -> list[int]:
-        return [version for (version,) in results[-2]] if count else []
+        return [version for (version,) in results[2]] if count else []
+
+    def settle(self, counters: str, root: str) -> list[Statement]:
+        # Of all slots: who has drawn a version has locked one until it is committed.
+        query = f"SELECT slot FROM {counters} WHERE slot >= 0 ORDER BY slot LOCK IN SHARE MODE"
+        return [Statement("rows", query, (), FRESH)]
+
+    def newest(self, counters: str) -> Statement:
+        return rows(f"SELECT MAX(version) FROM {counters}")
 
 
 _SLOTS: Final = AutoIncrementSlots()
