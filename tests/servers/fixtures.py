@@ -16,6 +16,7 @@ from tests.servers.proxy import Proxy
 if TYPE_CHECKING:
     from holdfast.memory.backends.sql.server_engine import ServerEngine
     from holdfast.memory.checkpointer import BaseCheckpointer
+    from holdfast.memory.store import BaseStore
     from holdfast.memory.sync import SyncCheckpointer
 
 
@@ -49,6 +50,12 @@ class Database:
         from holdfast.memory.backends import PostgreSQLSyncCheckpointer
 
         return PostgreSQLSyncCheckpointer(url, **options)
+
+    @staticmethod
+    def store(url: str, **options: Any) -> "BaseStore":
+        from holdfast.memory.store_backends import PostgresStore
+
+        return PostgresStore(url, **options)
 
     @staticmethod
     def engine(url: str, **options: Any) -> "ServerEngine":
@@ -137,6 +144,12 @@ class MariaDatabase:
         from holdfast.memory.backends import MySQLSyncCheckpointer
 
         return MySQLSyncCheckpointer(url, **options)
+
+    @staticmethod
+    def store(url: str, **options: Any) -> "BaseStore":
+        from holdfast.memory.store_backends import MySQLStore
+
+        return MySQLStore(url, **options)
 
     @staticmethod
     def engine(url: str, **options: Any) -> "ServerEngine":
