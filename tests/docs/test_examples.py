@@ -77,6 +77,8 @@ def test_every_example_runs_and_prints_what_it_says(
     with reader(page, tmp_path, services):
         if page.name.startswith("postgres"):
             os.environ["DATABASE_URL"] = request.getfixturevalue("postgres").url
+        elif page.name.startswith("mysql"):
+            os.environ["DATABASE_URL"] = request.getfixturevalue("mariadb").url
         example = Page(page)
         for block in blocks(page.read_text("utf-8")):
             example.run(block)

@@ -16,10 +16,16 @@ from holdfast.memory.backends import MemoryCheckpointer
 from holdfast.memory.embedder import HashEmbedder
 from holdfast.memory.embedder.base import store_options
 from holdfast.memory.store import BaseStore, InMemoryStore
-from holdfast.memory.store_backends import ChromaStore, PostgresStore, SQLiteStore
+from holdfast.memory.store_backends import ChromaStore, MySQLStore, PostgresStore, SQLiteStore
 
-KINDS = ("memory", "sqlite", "postgres", pytest.param("chroma", marks=pytest.mark.requires("chromadb")))
-SHARED = ("sqlite", "postgres")
+KINDS = (
+    "memory",
+    "sqlite",
+    "postgres",
+    "mariadb",
+    pytest.param("chroma", marks=pytest.mark.requires("chromadb")),
+)
+SHARED = ("sqlite", "postgres", "mariadb")
 HOSTILE = (
     "alice",
     "ALICE",
@@ -37,9 +43,10 @@ HOSTILE = (
 
 @pytest.fixture(autouse=True)
 def _server(request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    """Tests on PostgreSQL have a database of their own; its address is in their folder."""
-    if "postgres" in request.node.name:
-        (tmp_path / "postgres").write_text(request.getfixturevalue("postgres").url, encoding="utf-8")
+    """Tests on a server have a database of their own; its address is in their folder."""
+    for server in ("postgres", "mariadb"):
+        if server in request.node.name:
+            (tmp_path / server).write_text(request.getfixturevalue(server).url, encoding="utf-8")
 
 
 def store_of(kind: str, folder: Path) -> BaseStore:
@@ -48,6 +55,8 @@ def store_of(kind: str, folder: Path) -> BaseStore:
     if kind == "chroma":
         pytest.importorskip("chromadb", reason="needs chromadb")
         return ChromaStore()
+    if kind == "mariadb":
+        return MySQLStore((folder / "mariadb").read_text(encoding="utf-8"))
     return InMemoryStore() if kind == "memory" else SQLiteStore(folder / "memory.db")
 
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from holdfast.memory import AgentMemory, Episode
 from holdfast.memory.store import BaseStore, InMemoryStore
-from holdfast.memory.store_backends import ChromaStore, PostgresStore, SQLiteStore
-from tests.servers.fixtures import Database
+from holdfast.memory.store_backends import ChromaStore, MySQLStore, PostgresStore, SQLiteStore
 
 _CHARACTERS = st.one_of(st.sampled_from("aA/:%_*.\n'\"\\ \x00u"), st.characters(codec="utf-8"))
 _IDS = st.text(_CHARACTERS, min_size=1, max_size=8).filter(lambda text: not text.isspace())
@@ -54,23 +53,31 @@ async def _check(store: BaseStore, owners: list[tuple[str, str | None]], session
 
 
 # Each example opens a store of its own, and Chroma takes milliseconds for a write: slow.
-EXAMPLES = {"memory": 40, "sqlite": 15, "postgres": 8, "chroma": 4}
+EXAMPLES = {"memory": 40, "sqlite": 15, "postgres": 8, "mariadb": 5, "chroma": 4}
 _tables = count(1)
 
 
 @pytest.mark.parametrize(
-    "kind", ["memory", "sqlite", "postgres", pytest.param("chroma", marks=pytest.mark.requires("chromadb"))]
+    "kind",
+    [
+        "memory",
+        "sqlite",
+        "postgres",
+        "mariadb",
+        pytest.param("chroma", marks=pytest.mark.requires("chromadb")),
+    ],
 )
 def test_no_read_path_reaches_another_tenant_whatever_the_names(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
     if kind == "chroma":
         pytest.importorskip("chromadb", reason="needs chromadb")
-    database: Database | None = request.getfixturevalue("postgres") if kind == "postgres" else None
+    database = request.getfixturevalue(kind) if kind in ("postgres", "mariadb") else None
 
     def opened(folder: str) -> BaseStore:
         if database is not None:
-            return PostgresStore(database.url, table_name=f"items{next(_tables)}")
+            store = PostgresStore if kind == "postgres" else MySQLStore
+            return store(database.url, table_name=f"items{next(_tables)}")
         if kind == "chroma":
             return ChromaStore()
         return InMemoryStore() if kind == "memory" else SQLiteStore(Path(folder) / "m.db")

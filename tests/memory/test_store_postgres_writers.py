@@ -13,7 +13,8 @@ import pytest
 
 from holdfast.core.errors import Conflict
 from holdfast.memory.backends.memory_store import InMemoryStore
-from holdfast.memory.backends.postgres_engine import POSTGRES, postgres_engine
+from holdfast.memory.backends.mysql_engine import MYSQL
+from holdfast.memory.backends.postgres_engine import POSTGRES
 from holdfast.memory.backends.postgres_session import PgSession
 from holdfast.memory.backends.postgres_store import PostgresStore, PostgresSyncStore
 from holdfast.memory.backends.sql.items_rows import key_of
@@ -24,14 +25,14 @@ from holdfast.memory.backends.sql.plan import Batch
 from holdfast.memory.backends.sql.slots import SLOTS
 from holdfast.memory.records import DeleteOp, Page, PutOp, StoreItem
 from holdfast.memory.store import BaseStore
-from tests.servers.fixtures import Database
+from tests.servers.fixtures import AnyDatabase, Database
 
 NS = ("shared",)
 ITEMS = "holdfast_items"
 WORDS = ("apple", "pear", "plum", "fig", "quince")
 
 
-def assert_sound(database: Database) -> None:
+def assert_sound(database: AnyDatabase) -> None:
     """What belongs to an item is there if and only if the item is."""
     for table in ("postings", "terms", "vectors"):
         orphans = f"SELECT * FROM {ITEMS}_{table} WHERE item_id NOT IN (SELECT id FROM {ITEMS})"
@@ -56,9 +57,9 @@ async def count_up(store: BaseStore, times: int) -> None:
                 continue
 
 
-def test_sixteen_tasks_that_compare_and_set_one_item_lose_no_count(postgres: Database) -> None:
+def test_sixteen_tasks_that_compare_and_set_one_item_lose_no_count(database: AnyDatabase) -> None:
     async def run() -> None:
-        async with PostgresStore(postgres.url) as store:
+        async with database.store(database.url) as store:
             await asyncio.gather(*(count_up(store, 5) for _ in range(16)))
             assert await store.get(NS, "count") == 80
 
@@ -118,11 +119,11 @@ async def at_random(store: BaseStore, seed: int, times: int) -> list[int]:
     return versions
 
 
-def test_statistics_and_vectors_are_exact_after_writers_met_in_one_namespace(postgres: Database) -> None:
+def test_statistics_and_vectors_are_exact_after_writers_met_in_one_namespace(database: AnyDatabase) -> None:
     async def run() -> None:
         async with (
-            PostgresStore(postgres.url, dimension=2) as store,
-            PostgresStore(postgres.url, dimension=2) as reader,
+            database.store(database.url, dimension=2) as store,
+            database.store(database.url, dimension=2) as reader,
             InMemoryStore(dimension=2) as reference,
         ):
 
@@ -143,16 +144,18 @@ def test_statistics_and_vectors_are_exact_after_writers_met_in_one_namespace(pos
             assert (actual.documents, actual.average_length) == (expected.documents, expected.average_length)
             assert actual.document_frequencies == expected.document_frequencies
             hits = await reader.search_by_embedding(NS, [1, 0], 50)
-            async with PostgresStore(postgres.url, dimension=2) as fresh:
+            async with database.store(database.url, dimension=2) as fresh:
                 assert hits == await fresh.search_by_embedding(NS, [1, 0], 50)
-            stored = postgres.sql(f"SELECT COUNT(*) FROM {ITEMS}_vectors")
+            stored = database.sql(f"SELECT COUNT(*) FROM {ITEMS}_vectors")
             assert stored == [(len(hits),)]
 
     asyncio.run(run())
-    assert_sound(postgres)
+    assert_sound(database)
 
 
-def test_batches_over_namespaces_in_any_order_wait_for_each_other_and_never_fail(postgres: Database) -> None:
+def test_batches_over_namespaces_in_any_order_wait_for_each_other_and_never_fail(
+    database: AnyDatabase,
+) -> None:
     """Each moves one unit between two places: the sum stays, and nobody sees another one."""
     places = [(("bank", f"a{number}"), "balance") for number in range(5)]
 
@@ -177,18 +180,18 @@ def test_batches_over_namespaces_in_any_order_wait_for_each_other_and_never_fail
                     continue
 
     async def run() -> None:
-        async with PostgresStore(postgres.url) as store:
+        async with database.store(database.url) as store:
             await asyncio.gather(*(move(store, seed) for seed in range(8)))
             balances = await store.get_batch(places)
             assert sum(10 if balance is None else balance for balance in balances) == 50
 
     asyncio.run(run())
-    assert_sound(postgres)
+    assert_sound(database)
 
 
-def test_two_that_each_require_the_others_item_to_be_absent_are_not_both_done(postgres: Database) -> None:
+def test_two_that_each_require_the_others_item_to_be_absent_are_not_both_done(database: AnyDatabase) -> None:
     async def run() -> None:
-        async with PostgresStore(postgres.url) as store:
+        async with database.store(database.url) as store:
             await store.put(("root", "x"), "k", 1)
             for number in range(10):
                 one, other = (("root", f"a{number}"), "k"), (("root", f"b{number}"), "k")
@@ -215,22 +218,23 @@ async def delete(store: BaseStore, number: int) -> None:
     await store.batch([DeleteOp((*NS, f"below{number % 3}"), key) for key in keys])
 
 
-def by_slots(database: Database) -> BaseStore:
-    return PostgresStore(database.url, dimension=2)
+def by_slots(database: AnyDatabase) -> BaseStore:
+    return database.store(database.url, dimension=2)
 
 
-def by_one_counter(database: Database) -> BaseStore:
+def by_one_counter(database: AnyDatabase) -> BaseStore:
     """What a database without sequences does."""
-    tables = ItemTables(POSTGRES, ITEMS, OneCounter(POSTGRES.lock))
-    return SqlStore(postgres_engine(database.url).using(items_schema(tables)), tables, dimension=2)
+    dialect = POSTGRES if isinstance(database, Database) else MYSQL
+    tables = ItemTables(dialect, ITEMS, OneCounter(dialect.lock))
+    return SqlStore(database.engine(database.url).using(items_schema(tables)), tables, dimension=2)
 
 
 @pytest.mark.parametrize("way", [clear, purge, delete])
 @pytest.mark.parametrize("opened", [by_slots, by_one_counter])
 def test_what_is_removed_while_others_write_takes_everything_along(
-    postgres: Database,
+    database: AnyDatabase,
     way: Callable[[BaseStore, int], Awaitable[None]],
-    opened: Callable[[Database], BaseStore],
+    opened: Callable[[AnyDatabase], BaseStore],
 ) -> None:
     async def fill(store: BaseStore, seed: int) -> None:
         chance = random.Random(seed)
@@ -245,11 +249,11 @@ def test_what_is_removed_while_others_write_takes_everything_along(
             await way(store, number)
 
     async def run() -> None:
-        async with opened(postgres) as store:
+        async with opened(database) as store:
             await asyncio.gather(*(fill(store, seed) for seed in range(6)), remove(store), remove(store))
 
     asyncio.run(run())
-    assert_sound(postgres)
+    assert_sound(database)
 
 
 def test_a_listing_does_not_pass_by_a_put_that_has_its_version_but_is_not_committed(

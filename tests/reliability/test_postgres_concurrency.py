@@ -1,4 +1,4 @@
-"""Many writers on one PostgreSQL: nobody overwrites, nothing is lost, nothing is left behind."""
+"""Many writers on one server, PostgreSQL or another: nobody overwrites, nothing is lost, nothing is left behind."""
 
 import asyncio
 import random
@@ -11,25 +11,25 @@ import pytest
 from holdfast.core.messages import Message
 from holdfast.core.state import AgentState
 from holdfast.errors import Conflict, HoldfastError
-from holdfast.memory.backends import PostgreSQLCheckpointer
 from holdfast.memory.backends.postgres_engine import postgres_engine
 from holdfast.memory.backends.sql.plan import Plan, change, fetch
 from holdfast.memory.backends.sql.schema import Schema
-from tests.servers.fixtures import Database
+from holdfast.memory.checkpointer import BaseCheckpointer
+from tests.servers.fixtures import AnyDatabase, Database
 
 WRITERS = 8
 TABLES = "threads lives forks hidden checkpoints entries writes words unindexed".split()
 
 
 def with_writers(
-    postgres: Database,
-    scenario: Callable[[list[PostgreSQLCheckpointer]], Awaitable[None]],
+    database: AnyDatabase,
+    scenario: Callable[[list[BaseCheckpointer]], Awaitable[None]],
     count: int = WRITERS,
 ) -> None:
     """Each has connections and a memory of its own, as a process would."""
 
     async def run() -> None:
-        writers = [PostgreSQLCheckpointer(postgres.url, max_pool_size=3) for _ in range(count)]
+        writers = [database.checkpointer(database.url, max_pool_size=3) for _ in range(count)]
         try:
             await writers[0].list_threads()
             await scenario(writers)
@@ -44,8 +44,8 @@ def said(*words: str) -> AgentState:
     return AgentState().with_messages([Message.user(word) for word in words])
 
 
-def rows_left(postgres: Database) -> dict[str, int]:
-    counts = {table: postgres.sql(f"SELECT COUNT(*) FROM holdfast_{table}")[0][0] for table in TABLES}
+def rows_left(database: AnyDatabase) -> dict[str, int]:
+    counts = {table: database.sql(f"SELECT COUNT(*) FROM holdfast_{table}")[0][0] for table in TABLES}
     return {table: count for table, count in counts.items() if count}
 
 
@@ -57,9 +57,9 @@ async def outcome(call: Awaitable[object]) -> object:
 
 
 def test_of_those_who_create_a_thread_at_once_one_wins_and_without_a_parent_all_are_kept(
-    postgres: Database,
+    database: AnyDatabase,
 ) -> None:
-    async def scenario(writers: list[PostgreSQLCheckpointer]) -> None:
+    async def scenario(writers: list[BaseCheckpointer]) -> None:
         for round_ in range(5):
             results = await asyncio.gather(
                 *(outcome(w.save(said(f"{n}"), f"new {round_}", parent=None)) for n, w in enumerate(writers))
@@ -77,15 +77,15 @@ def test_of_those_who_create_a_thread_at_once_one_wins_and_without_a_parent_all_
                 for n, state in enumerate(loaded)
             ]
 
-    with_writers(postgres, scenario)
+    with_writers(database, scenario)
 
 
-def test_compare_and_set_lets_one_writer_through_at_a_time(postgres: Database) -> None:
-    async def scenario(writers: list[PostgreSQLCheckpointer]) -> None:
+def test_compare_and_set_lets_one_writer_through_at_a_time(database: AnyDatabase) -> None:
+    async def scenario(writers: list[BaseCheckpointer]) -> None:
         await writers[0].save(said(), "t")
         wins = 0
 
-        async def write(number: int, writer: PostgreSQLCheckpointer) -> None:
+        async def write(number: int, writer: BaseCheckpointer) -> None:
             nonlocal wins
             while wins < 60:
                 found = await writer.get("t")
@@ -102,14 +102,14 @@ def test_compare_and_set_lets_one_writer_through_at_a_time(postgres: Database) -
         numbers = [info.sequence for info in await writers[0].history("t", limit=1000)]
         assert numbers == list(range(wins + 1, 0, -1))
 
-    with_writers(postgres, scenario)
+    with_writers(database, scenario)
 
 
-def test_forks_deletes_prunes_and_saves_at_once_lose_nothing_and_leave_nothing(postgres: Database) -> None:
-    async def scenario(writers: list[PostgreSQLCheckpointer]) -> None:
+def test_forks_deletes_prunes_and_saves_at_once_lose_nothing_and_leave_nothing(database: AnyDatabase) -> None:
+    async def scenario(writers: list[BaseCheckpointer]) -> None:
         names = [f"t{number}" for number in range(5)]
 
-        async def act(writer: PostgreSQLCheckpointer, chance: random.Random) -> None:
+        async def act(writer: BaseCheckpointer, chance: random.Random) -> None:
             for step in range(40):
                 name, other = chance.sample(names, 2)
                 action = chance.choice(
@@ -136,7 +136,7 @@ def test_forks_deletes_prunes_and_saves_at_once_lose_nothing_and_leave_nothing(p
                         await outcome(writer.put_writes(name, found[0], "task", [("x", step)]))
 
         await asyncio.gather(*(act(w, random.Random(n)) for n, w in enumerate(writers)))
-        reader = PostgreSQLCheckpointer(postgres.url)
+        reader = database.checkpointer(database.url)
         for name in await reader.list_threads():
             for checkpoint_id in await reader.list_checkpoints(name, limit=1000):
                 assert await reader.load(name, checkpoint_id) is not None, (name, checkpoint_id)
@@ -144,13 +144,13 @@ def test_forks_deletes_prunes_and_saves_at_once_lose_nothing_and_leave_nothing(p
         for name in names:
             await reader.delete(name)
         await reader.close()
-        assert rows_left(postgres) == {}
+        assert rows_left(database) == {}
 
-    with_writers(postgres, scenario)
+    with_writers(database, scenario)
 
 
-def test_forks_of_a_deleted_thread_that_go_at_once_take_all_with_them(postgres: Database) -> None:
-    async def scenario(writers: list[PostgreSQLCheckpointer]) -> None:
+def test_forks_of_a_deleted_thread_that_go_at_once_take_all_with_them(database: AnyDatabase) -> None:
+    async def scenario(writers: list[BaseCheckpointer]) -> None:
         for _ in range(10):
             state = said("base")
             for word in ("one", "two"):
@@ -163,19 +163,19 @@ def test_forks_of_a_deleted_thread_that_go_at_once_take_all_with_them(postgres: 
                 writers[0].delete("base"), *(w.delete(f"fork {n}") for n, w in enumerate(writers))
             )
             assert all(gone)
-            assert rows_left(postgres) == {}
+            assert rows_left(database) == {}
 
-    with_writers(postgres, scenario)
+    with_writers(database, scenario)
 
 
-def test_a_listing_by_pages_meets_every_thread_while_all_are_being_saved(postgres: Database) -> None:
-    async def scenario(writers: list[PostgreSQLCheckpointer]) -> None:
+def test_a_listing_by_pages_meets_every_thread_while_all_are_being_saved(database: AnyDatabase) -> None:
+    async def scenario(writers: list[BaseCheckpointer]) -> None:
         names = {f"t{number}" for number in range(40)}
         for name in sorted(names):
             await writers[0].save(said(name), name)
         done = asyncio.Event()
 
-        async def save(writer: PostgreSQLCheckpointer, chance: random.Random) -> None:
+        async def save(writer: BaseCheckpointer, chance: random.Random) -> None:
             while not done.is_set():
                 await writer.save(said("again"), chance.choice(sorted(names)))
 
@@ -193,7 +193,7 @@ def test_a_listing_by_pages_meets_every_thread_while_all_are_being_saved(postgre
         done.set()
         await asyncio.gather(*saving)
 
-    with_writers(postgres, scenario)
+    with_writers(database, scenario)
 
 
 def test_a_listing_does_not_pass_by_a_save_that_has_its_number_but_is_not_committed(
@@ -204,7 +204,7 @@ def test_a_listing_does_not_pass_by_a_save_that_has_its_number_but_is_not_commit
         while postgres.sql(query)[0][0] < count:
             await asyncio.sleep(0.01)
 
-    async def scenario(writers: list[PostgreSQLCheckpointer]) -> None:
+    async def scenario(writers: list[BaseCheckpointer]) -> None:
         slow, quick, lister = writers
         for name in ("slow", "older", "b", "c", "d"):
             await slow.save(AgentState(), name)
@@ -230,9 +230,9 @@ def test_a_listing_does_not_pass_by_a_save_that_has_its_number_but_is_not_commit
     with_writers(postgres, scenario, 3)
 
 
-def test_search_finds_what_was_saved_whatever_the_order_of_the_commits(postgres: Database) -> None:
-    async def scenario(writers: list[PostgreSQLCheckpointer]) -> None:
-        async def save_and_find(number: int, writer: PostgreSQLCheckpointer) -> None:
+def test_search_finds_what_was_saved_whatever_the_order_of_the_commits(database: AnyDatabase) -> None:
+    async def scenario(writers: list[BaseCheckpointer]) -> None:
+        async def save_and_find(number: int, writer: BaseCheckpointer) -> None:
             for turn in range(12):
                 word = f"unique{number}x{turn}"
                 await writer.save(said(word), f"t{number}")
@@ -240,9 +240,9 @@ def test_search_finds_what_was_saved_whatever_the_order_of_the_commits(postgres:
                 assert [hit["thread_id"] for hit in hits] == [f"t{number}"], word
 
         await asyncio.gather(*(save_and_find(n, w) for n, w in enumerate(writers)))
-        assert postgres.sql("SELECT COUNT(*) FROM holdfast_unindexed") == [(0,)]
+        assert database.sql("SELECT COUNT(*) FROM holdfast_unindexed") == [(0,)]
 
-    with_writers(postgres, scenario)
+    with_writers(database, scenario)
 
 
 NOTES = Schema("notes", "notes_meta", "TEXT", (("CREATE TABLE notes (n BIGINT PRIMARY KEY)",),), ("notes",))

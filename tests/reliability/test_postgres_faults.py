@@ -1,10 +1,11 @@
-"""PostgreSQL goes away, cuts off, is full, is slow: nothing acknowledged is lost, nothing is saved twice, and every
+"""A server goes away, cuts off, is full, is slow: nothing acknowledged is lost, nothing is saved twice, and every
 error is one of ours."""
 
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import psycopg
@@ -13,15 +14,23 @@ import pytest
 from holdfast.core.messages import Message
 from holdfast.core.state import AgentState
 from holdfast.errors import Conflict, Corrupt, HoldfastError, SchemaMismatch, StorageFull, Unavailable
-from holdfast.memory.backends import PostgreSQLCheckpointer, PostgreSQLSyncCheckpointer
+from holdfast.memory.backends import PostgreSQLSyncCheckpointer
 from holdfast.memory.backends.postgres_engine import postgres_engine
 from holdfast.memory.backends.sql.plan import Plan, change, fetch, last
 from holdfast.memory.backends.sql.schema import Schema
-from tests.servers.fixtures import Database
+from holdfast.memory.checkpointer import BaseCheckpointer
+from tests.servers.fixtures import AnyDatabase, Database, MariaDatabase
+from tests.servers.mariadb import own_server as own_mariadb
 from tests.servers.postgres import own_server
 from tests.servers.proxy import Proxy
 
-NOTES = Schema("notes", "notes_meta", "TEXT", (("CREATE TABLE notes (n BIGINT)",),), ("notes",))
+NOTES = Schema("notes", "notes_meta", "VARCHAR(64)", (("CREATE TABLE notes (n BIGINT)",),), ("notes",))
+
+
+@pytest.fixture
+def proxy(database: AnyDatabase) -> Iterator[Proxy]:
+    with Proxy(database.server.socket) as opened:
+        yield opened
 
 
 def said(*words: str) -> AgentState:
@@ -29,11 +38,11 @@ def said(*words: str) -> AgentState:
 
 
 def behind(
-    postgres: Database, proxy: Proxy, scenario: Callable[[PostgreSQLCheckpointer], Awaitable[None]]
+    database: AnyDatabase, proxy: Proxy, scenario: Callable[[BaseCheckpointer], Awaitable[None]]
 ) -> None:
     async def run() -> None:
-        url = postgres.through(proxy)
-        async with PostgreSQLCheckpointer(url, max_pool_size=1, pool_timeout=5) as checkpointer:
+        url = database.through(proxy)
+        async with database.checkpointer(url, max_pool_size=1, pool_timeout=5) as checkpointer:
             await checkpointer.save(said("first"), "t", "c0")
             await scenario(checkpointer)
 
@@ -44,9 +53,9 @@ def behind(
 
 
 def test_a_connection_that_broke_while_nobody_used_it_is_replaced_without_a_word(
-    postgres: Database, proxy: Proxy
+    database: AnyDatabase, proxy: Proxy
 ) -> None:
-    async def scenario(checkpointer: PostgreSQLCheckpointer) -> None:
+    async def scenario(checkpointer: BaseCheckpointer) -> None:
         for turn in range(3):
             proxy.cut_all()
             await checkpointer.save(said("again"), "t")
@@ -54,21 +63,23 @@ def test_a_connection_that_broke_while_nobody_used_it_is_replaced_without_a_word
             assert await checkpointer.load("t") is not None, turn
         assert len(await checkpointer.list_checkpoints("t")) == 4
 
-    behind(postgres, proxy, scenario)
+    behind(database, proxy, scenario)
 
 
-def test_a_read_whose_answer_is_lost_is_asked_again(postgres: Database, proxy: Proxy) -> None:
-    async def scenario(checkpointer: PostgreSQLCheckpointer) -> None:
+def test_a_read_whose_answer_is_lost_is_asked_again(database: AnyDatabase, proxy: Proxy) -> None:
+    async def scenario(checkpointer: BaseCheckpointer) -> None:
         proxy.cut_next_answer()
         assert await checkpointer.load("t") is not None
         proxy.cut_next_answer(3)
         assert await checkpointer.list_threads() == ["t"]
 
-    behind(postgres, proxy, scenario)
+    behind(database, proxy, scenario)
 
 
-def test_a_save_under_a_given_id_whose_answer_is_lost_is_done_once(postgres: Database, proxy: Proxy) -> None:
-    async def scenario(checkpointer: PostgreSQLCheckpointer) -> None:
+def test_a_save_under_a_given_id_whose_answer_is_lost_is_done_once(
+    database: AnyDatabase, proxy: Proxy
+) -> None:
+    async def scenario(checkpointer: BaseCheckpointer) -> None:
         state = said("first", "second")
         for turn in range(1, 6):
             proxy.cut_next_answer(turn % 3 + 1)
@@ -76,13 +87,13 @@ def test_a_save_under_a_given_id_whose_answer_is_lost_is_done_once(postgres: Dat
         assert await checkpointer.list_checkpoints("t") == [f"c{turn}" for turn in range(5, -1, -1)]
         assert await checkpointer.load("t") == state
 
-    behind(postgres, proxy, scenario)
+    behind(database, proxy, scenario)
 
 
 def test_another_save_whose_answer_is_lost_is_unavailable_and_the_caller_can_see_what_became_of_it(
-    postgres: Database, proxy: Proxy
+    database: AnyDatabase, proxy: Proxy
 ) -> None:
-    async def scenario(checkpointer: PostgreSQLCheckpointer) -> None:
+    async def scenario(checkpointer: BaseCheckpointer) -> None:
         parent = await checkpointer.save(said("a"), "t")
         proxy.cut_next_answer()
         with pytest.raises(Unavailable, match="not known"):
@@ -94,12 +105,12 @@ def test_another_save_whose_answer_is_lost_is_unavailable_and_the_caller_can_see
             await checkpointer.save(said("b"), "t", parent=parent)
         assert len(await checkpointer.list_checkpoints("t")) == 3
 
-    behind(postgres, proxy, scenario)
+    behind(database, proxy, scenario)
 
 
-def test_a_plan_that_breaks_before_it_commits_is_run_again(postgres: Database, proxy: Proxy) -> None:
+def test_a_plan_that_breaks_before_it_commits_is_run_again(database: AnyDatabase, proxy: Proxy) -> None:
     async def run() -> None:
-        engine = postgres_engine(postgres.through(proxy)).using(NOTES)
+        engine = database.engine(database.through(proxy)).using(NOTES)
         tries: list[int] = []
 
         def plan() -> Plan[None]:
@@ -111,7 +122,7 @@ def test_a_plan_that_breaks_before_it_commits_is_run_again(postgres: Database, p
 
         await engine.read(lambda: fetch("SELECT 1"))
         await engine.write(plan)
-        assert postgres.sql("SELECT n FROM notes") == [(2,), (2,)]
+        assert database.sql("SELECT n FROM notes") == [(2,), (2,)]
         await engine.close()
 
     asyncio.run(run())
@@ -186,10 +197,10 @@ def test_a_statement_that_takes_too_long_and_a_table_that_is_gone(postgres: Data
 
 
 def test_cancelling_a_save_finishes_it_or_leaves_nothing_and_the_connection_is_of_use(
-    postgres: Database,
+    database: AnyDatabase,
 ) -> None:
     async def run() -> None:
-        async with PostgreSQLCheckpointer(postgres.url, max_pool_size=1) as checkpointer:
+        async with database.checkpointer(database.url, max_pool_size=1) as checkpointer:
             parent = await checkpointer.save(said("0"), "t")
             for turn in range(30):
                 saving = asyncio.create_task(checkpointer.save(said("0", f"{turn}"), "t", parent=parent))
@@ -234,9 +245,11 @@ def test_a_forked_child_has_connections_of_its_own(postgres: Database) -> None:
 SAVES = 125
 
 
-async def _keep_saving(url: str, name: str, saves: int, acknowledged: dict[str, list[Any]]) -> None:
+async def _keep_saving(
+    kind: type[AnyDatabase], url: str, name: str, saves: int, acknowledged: dict[str, list[Any]]
+) -> None:
     """Save states that grow by one message each; after an outage, look what became of the last one."""
-    async with PostgreSQLCheckpointer(url, max_pool_size=2, pool_timeout=30) as checkpointer:
+    async with kind.checkpointer(url, max_pool_size=2, pool_timeout=30) as checkpointer:
         done = 0
         parent: str | None = None
         while done < saves:
@@ -260,24 +273,31 @@ async def _keep_saving(url: str, name: str, saves: int, acknowledged: dict[str, 
             acknowledged[name].append(parent)
 
 
-def test_a_server_that_is_killed_and_restarted_under_load_loses_nothing_and_doubles_nothing() -> None:
+@pytest.mark.parametrize(
+    ("kind", "own_server", "kill"),
+    [(Database, own_server, signal.SIGQUIT), (MariaDatabase, own_mariadb, signal.SIGKILL)],
+    ids=["postgres", "mariadb"],
+)
+def test_a_server_that_is_killed_and_restarted_under_load_loses_nothing_and_doubles_nothing(
+    kind: type[AnyDatabase], own_server: Callable[[], AbstractContextManager[Any]], kill: signal.Signals
+) -> None:
     with own_server() as server:
         acknowledged: dict[str, list[Any]] = {f"t{number}": [] for number in range(8)}
 
         async def run() -> None:
             saving = [
-                asyncio.create_task(_keep_saving(server.url(), name, SAVES, acknowledged))
+                asyncio.create_task(_keep_saving(kind, server.url(), name, SAVES, acknowledged))
                 for name in acknowledged
             ]
             for reached in (200, 600):
                 while sum(map(len, acknowledged.values())) < reached:
                     await asyncio.sleep(0.01)
-                await asyncio.to_thread(server.stop, signal.SIGQUIT)
+                await asyncio.to_thread(server.stop, kill)
                 await asyncio.to_thread(server.start)
             await asyncio.gather(*saving)
 
         asyncio.run(run())
-        with PostgreSQLSyncCheckpointer(server.url()) as checkpointer:
+        with kind.blocking(server.url()) as checkpointer:
             for name, ids in acknowledged.items():
                 stored = [info.checkpoint_id for info in checkpointer.history(name, limit=1000)][::-1]
                 assert set(ids) <= set(stored), "what was acknowledged is there"

@@ -18,7 +18,8 @@ from holdfast.memory.backends import (
     PostgreSQLSyncCheckpointer,
     postgresql_checkpointer,
 )
-from tests.servers.fixtures import Database
+from holdfast.memory.sync import SyncCheckpointer
+from tests.servers.fixtures import AnyDatabase, Database
 
 
 def tables_of(database: Database, schema: str = "public") -> set[str]:
@@ -26,27 +27,30 @@ def tables_of(database: Database, schema: str = "public") -> set[str]:
     return {name for (name,) in found}
 
 
-def _save_one(url: str, number: int, barrier: Any, failed: Any) -> None:
+def _save_one(kind: type[AnyDatabase], url: str, number: int, barrier: Any, failed: Any) -> None:
     try:
         barrier.wait()
-        with PostgreSQLSyncCheckpointer(url) as checkpointer:
+        with kind.blocking(url) as checkpointer:
             checkpointer.save(AgentState(), f"t{number}")
     except BaseException as error:
         failed.put(repr(error))
         raise
 
 
-def test_eight_processes_on_an_empty_database_make_the_tables_once(postgres: Database) -> None:
+def test_eight_processes_on_an_empty_database_make_the_tables_once(database: AnyDatabase) -> None:
     context = multiprocessing.get_context("spawn")
     barrier, failed = context.Barrier(8), context.Queue()
-    children = [context.Process(target=_save_one, args=(postgres.url, n, barrier, failed)) for n in range(8)]
+    children = [
+        context.Process(target=_save_one, args=(type(database), database.url, n, barrier, failed))
+        for n in range(8)
+    ]
     for child in children:
         child.start()
     for child in children:
         child.join(120)
     assert [child.exitcode for child in children] == [0] * 8, failed.get(timeout=1)
-    assert postgres.sql("SELECT COUNT(*) FROM holdfast_threads") == [(8,)]
-    assert postgres.sql("SELECT value FROM holdfast_meta WHERE name = 'schema:checkpoints'") == [("1",)]
+    assert database.sql("SELECT COUNT(*) FROM holdfast_threads") == [(8,)]
+    assert database.sql("SELECT value FROM holdfast_meta WHERE name = 'schema:checkpoints'") == [("1",)]
 
 
 def test_without_the_right_to_create_the_missing_ddl_is_told_and_rows_are_all_that_is_needed(
@@ -71,7 +75,7 @@ def test_without_the_right_to_create_the_missing_ddl_is_told_and_rows_are_all_th
         postgres.sql("DROP OWNED BY runtime_role; DROP ROLE runtime_role")
 
 
-def everything(checkpointer: PostgreSQLSyncCheckpointer) -> None:
+def everything(checkpointer: SyncCheckpointer) -> None:
     """An operation of each kind."""
     state = AgentState().with_message(Message.user("apples and pears"))
     first = checkpointer.save(state, "t", metadata={"n": 1})
@@ -100,16 +104,16 @@ def test_a_schema_is_made_if_it_is_missing_and_prefixes_are_apart(postgres: Data
     assert {"one_threads", "two_threads"} <= tables_of(postgres, "app")
 
 
-def test_tables_of_a_newer_version_are_refused_and_dropped_ones_are_made_again(postgres: Database) -> None:
-    with PostgreSQLSyncCheckpointer(postgres.url) as checkpointer:
+def test_tables_of_a_newer_version_are_refused_and_dropped_ones_are_made_again(database: AnyDatabase) -> None:
+    with database.blocking(database.url) as checkpointer:
         checkpointer.save(AgentState(), "t")
-    postgres.sql("DROP TABLE holdfast_words")
-    with PostgreSQLSyncCheckpointer(postgres.url) as checkpointer:
+    database.sql("DROP TABLE holdfast_words")
+    with database.blocking(database.url) as checkpointer:
         assert checkpointer.load("t") is not None
-    assert "holdfast_words" in tables_of(postgres)
-    postgres.sql("UPDATE holdfast_meta SET value = '99' WHERE name = 'schema:checkpoints'")
+    database.sql("SELECT COUNT(*) FROM holdfast_words")
+    database.sql("UPDATE holdfast_meta SET value = '99' WHERE name = 'schema:checkpoints'")
     with (
-        PostgreSQLSyncCheckpointer(postgres.url) as checkpointer,
+        database.blocking(database.url) as checkpointer,
         pytest.raises(SchemaMismatch, match="newer"),
     ):
         checkpointer.load("t")

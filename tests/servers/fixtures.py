@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,6 +12,12 @@ from tests.servers import mariadb as mariadb_servers
 from tests.servers.mariadb import MariaServer
 from tests.servers.postgres import PostgresServer, shared_server
 from tests.servers.proxy import Proxy
+
+if TYPE_CHECKING:
+    from holdfast.memory.backends.sql.server_engine import ServerEngine
+    from holdfast.memory.checkpointer import BaseCheckpointer
+    from holdfast.memory.store import BaseStore
+    from holdfast.memory.sync import SyncCheckpointer
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,30 @@ class Database:
     def sql(self, statement: str, *params: Any) -> list[tuple[Any, ...]]:
         """Run a statement past Holdfast."""
         return _run(self.url, statement, params)
+
+    @staticmethod
+    def checkpointer(url: str, **options: Any) -> "BaseCheckpointer":
+        from holdfast.memory.backends import PostgreSQLCheckpointer
+
+        return PostgreSQLCheckpointer(url, **options)
+
+    @staticmethod
+    def blocking(url: str, **options: Any) -> "SyncCheckpointer":
+        from holdfast.memory.backends import PostgreSQLSyncCheckpointer
+
+        return PostgreSQLSyncCheckpointer(url, **options)
+
+    @staticmethod
+    def store(url: str, **options: Any) -> "BaseStore":
+        from holdfast.memory.store_backends import PostgresStore
+
+        return PostgresStore(url, **options)
+
+    @staticmethod
+    def engine(url: str, **options: Any) -> "ServerEngine":
+        from holdfast.memory.backends.postgres_engine import postgres_engine
+
+        return postgres_engine(url, **options)
 
 
 def _run(url: str, statement: str, params: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -95,9 +125,37 @@ class MariaDatabase:
     def url(self) -> str:
         return self.server.url(self.name)
 
+    def through(self, proxy: Proxy) -> str:
+        """The address of the same database behind a proxy."""
+        return f"mysql://root@127.0.0.1:{proxy.port}/{self.name}"
+
     def sql(self, statement: str, *params: Any) -> list[tuple[Any, ...]]:
         """Run a statement past Holdfast."""
         return self.server.run(self.name, statement, params)
+
+    @staticmethod
+    def checkpointer(url: str, **options: Any) -> "BaseCheckpointer":
+        from holdfast.memory.backends import MySQLCheckpointer
+
+        return MySQLCheckpointer(url, **options)
+
+    @staticmethod
+    def blocking(url: str, **options: Any) -> "SyncCheckpointer":
+        from holdfast.memory.backends import MySQLSyncCheckpointer
+
+        return MySQLSyncCheckpointer(url, **options)
+
+    @staticmethod
+    def store(url: str, **options: Any) -> "BaseStore":
+        from holdfast.memory.store_backends import MySQLStore
+
+        return MySQLStore(url, **options)
+
+    @staticmethod
+    def engine(url: str, **options: Any) -> "ServerEngine":
+        from holdfast.memory.backends.mysql_engine import mysql_engine
+
+        return mysql_engine(url, **options)
 
 
 @pytest.fixture(scope="session")
@@ -126,3 +184,14 @@ def new_mariadb(mariadb_server: MariaServer) -> Iterator[Callable[[], MariaDatab
 def mariadb(new_mariadb: Callable[[], MariaDatabase]) -> MariaDatabase:
     """An empty database."""
     return new_mariadb()
+
+
+AnyDatabase = Database | MariaDatabase
+
+
+@pytest.fixture(params=["postgres", "mariadb"])
+def database(request: pytest.FixtureRequest) -> AnyDatabase:
+    """An empty database on each of the servers in turn: for what must be the same on all of them."""
+    found = request.getfixturevalue(request.param)
+    assert isinstance(found, AnyDatabase)
+    return found

@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -128,13 +129,8 @@ class MariaServer:
             return list(cursor.fetchall())
 
     def _ready(self) -> bool:
-        import pymysql
-
-        try:
-            self.run("mysql", "SELECT 1")
-        except (pymysql.err.MySQLError, OSError):
-            return False
-        return True
+        with socket.socket(socket.AF_UNIX) as trying:
+            return trying.connect_ex(str(self.socket)) == 0
 
 
 @contextmanager

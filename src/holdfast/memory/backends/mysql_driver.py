@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import select
+import socket
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -11,40 +12,15 @@ import pymysql
 from pymysql import err
 from pymysql.constants import CLIENT
 
-from holdfast.core.errors import (
-    Conflict,
-    Corrupt,
-    HoldfastError,
-    InvalidInput,
-    SchemaMismatch,
-    StorageFull,
-    Unavailable,
-)
+from holdfast.core.errors import Unavailable
+from holdfast.memory.backends.mysql_errors import PoolTimeout, failure
 from holdfast.memory.backends.mysql_session import TAKE_MIGRATION_LOCK, MySession
 from holdfast.memory.backends.sql.loops import LoopPools
 from holdfast.memory.backends.sql.plan import Plan, fetch
 from holdfast.memory.backends.sql.schema import Schema
 from holdfast.memory.backends.sql.server_engine import Failure
 
-# Deadlock, waited too long for a lock, duplicate key, tables changed since the snapshot, a row changed since then.
-_UNDONE = frozenset((1213, 1205, 1062, 1412, 1020))
-_NOT_CONNECTED = frozenset((1040, 1129, 1203, 1226, 2002, 2003, 2005))
-_LOST = frozenset(
-    (0, 1053, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 2006, 2013, 2014, 2027, 2055, 3169, 4031)
-)
-_FULL = frozenset((1021, 1114))
-_OTHER_TABLES = frozenset((1054, 1146))
-_NO_RIGHTS = frozenset((1044, 1045, 1142, 1143, 1227, 1410))
-_CORRUPT = frozenset((1034, 1035, 1194, 1712, 1877, 1878))
-_TOO_LARGE = frozenset((1153, 1301, 1406))
-_PASSING = frozenset((1049, 1290, 1317, 1792, 1836, 1969, 3024))
-
-
 _OF_PARENTS: list[Any] = []
-
-
-class PoolTimeout(Exception):
-    """No connection was free in time."""
 
 
 class MySQLDriver:
@@ -90,39 +66,13 @@ class MySQLDriver:
     def failure(self, error: Exception) -> Failure | None:
         if isinstance(error, PoolTimeout):
             return Failure(Unavailable(f"{self.place}: no connection was free within {self._timeout:g} s"))
-        if isinstance(error, OSError) and not isinstance(error, HoldfastError):
-            return Failure(Unavailable(f"{self.place}: {error}; whether it was done is not known"), lost=True)
-        if not isinstance(error, err.MySQLError):
-            return None
-        code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
-        text = f"{self.place}: {error.args[-1] if error.args else error!r} ({code})"
-        if code in _UNDONE:
-            return Failure(Conflict(f"{text}; another writer was first"), undone=True)
-        if code in _NOT_CONNECTED:
-            return Failure(Unavailable(text), lost=True)
-        if code in _LOST:
-            return Failure(Unavailable(f"{text}; whether it was done is not known"), lost=True)
-        return Failure(_meaning(code, text, self.place))
+        return failure(error, self.place)
 
 
-def _meaning(code: int, text: str, place: str) -> HoldfastError:
-    if code in _FULL or (code == 1030 and " 28 " in text):
-        return StorageFull(f"{text}; nothing was written, what was stored stays readable")
-    if code in _OTHER_TABLES:
-        return SchemaMismatch(f"{text}; its tables were changed or dropped")
-    if code in _NO_RIGHTS:
-        return Unavailable(f"{text}; the user lacks a right that it needs")
-    if code in _TOO_LARGE:
-        return InvalidInput(f"{text}: it is larger than the server takes")
-    if code in _CORRUPT:
-        return Corrupt(text, place=place)
-    return Unavailable(text) if code in _PASSING else HoldfastError(text)
-
-
-def _spoken_to(socket: Any) -> bool:
+def _spoken_to(idle: Any) -> bool:
     """A server that speaks to an idle connection says goodbye: nothing was sent, so nothing is in doubt."""
     waiting = select.poll()
-    waiting.register(socket, select.POLLIN)
+    waiting.register(idle, select.POLLIN)
     return bool(waiting.poll(0))
 
 
@@ -144,14 +94,29 @@ class BlockingDriver(MySQLDriver):
                     if not _spoken_to(session.connection._sock):
                         return session
                     session.connection._force_close()
-            ssl = self._options["ssl"]
-            options = {**self._options, "ssl_disabled": ssl is None}
-            session = MySession(pymysql.connect(**options))
+            session = MySession(self._connect())
             await session.set_up()
             return session
         except BaseException:
             self._turns.release()
             raise
+
+    def _connect(self) -> Any:
+        options = {**self._options, "ssl_disabled": self._options["ssl"] is None}
+        if (path := options["unix_socket"]) is None:
+            return pymysql.connect(**options)
+        # The driver would forget a socket that nobody answers.
+        connection = pymysql.connect(**options, defer_connect=True)
+        opened = socket.socket(socket.AF_UNIX)
+        try:
+            opened.settimeout(options["connect_timeout"])
+            opened.connect(path)
+        except OSError as error:
+            opened.close()
+            raise err.OperationalError(2002, f"Can't connect through {path!r} ({error})") from None
+        connection._secure = True
+        connection.connect(opened)
+        return connection
 
     async def release(self, session: MySession, *, broken: bool) -> None:
         if broken or self._closed:
@@ -188,6 +153,8 @@ class _LoopPool:
             connection = session.connection
             writer, connection._writer, connection._reader = connection._writer, None, None
             if writer is not None:
+                with contextlib.suppress(RuntimeError):  # it can't be told later
+                    writer.transport.close()
                 with contextlib.suppress(RuntimeError, AttributeError):
                     writer.transport._call_connection_lost(None)
 

@@ -76,7 +76,8 @@ def mysql_engine(
     auto_create_table: bool = True,
     blocking: bool = False,
 ) -> ServerEngine:
-    """An engine on that database; ``dsn`` is a URL and overrides the parts. ``password`` may be a `SecretStr`.
+    """An engine on that database; ``dsn`` is a URL and overrides the parts. ``password`` may be a `SecretStr`, and is
+    taken in place of the one in the URL.
 
     ``ssl``: an `ssl.SSLContext`, or one of the modes of a URL's ``ssl_mode``. ``blocking``: for a synchronous twin.
     """
@@ -99,6 +100,7 @@ def mysql_engine(
     }
     if dsn is not None:
         options |= _from_url(dsn)
+        options["password"] = revealed(password) or options["password"]
     tls = {name: options.pop(name) for name in ("ssl_ca", "ssl_cert", "ssl_key") if name in options}
     options["ssl"] = _tls(options["ssl"], **tls)
     options["connect_timeout"] = connect_timeout

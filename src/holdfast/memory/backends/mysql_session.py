@@ -31,7 +31,7 @@ _SETTINGS = (
 )
 _BEGIN = {
     "write": (b"START TRANSACTION",),
-    "fresh": (b"START TRANSACTION",),  # it may lock rows, which one that only reads may not
+    "fresh": (b"START TRANSACTION READ ONLY",),
     "read": (b"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", b"START TRANSACTION READ ONLY"),
 }
 _HELD = b"SELECT IF(ROW_COUNT() > 0, 1, (SELECT 1 UNION ALL SELECT 2))"

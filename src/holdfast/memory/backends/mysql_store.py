@@ -16,7 +16,8 @@ from holdfast.memory.sync_store import SyncStore
 
 
 class AutoIncrementSlots(Slots):
-    """Versions from an AUTO_INCREMENT column: each row that is inserted draws one, and is deleted again."""
+    """Versions from an AUTO_INCREMENT column: each row that is inserted draws one, and is deleted again. The row of a
+    slot keeps the newest."""
 
     def ddl(self, counters: str, items: str, dialect: Dialect) -> tuple[str, ...]:
         return (
@@ -34,24 +35,32 @@ class AutoIncrementSlots(Slots):
         locking = self.lock(counters, namespaces)
         if not count:
             return locking
-        first = self.spare(self.slots(namespaces))
-        bounds = (first, first + count)
+        slots = self.slots(namespaces)
+        first = self.spare(slots)
+        drawn = (first, first + count)
+        newest = f"SELECT MAX(version) AS newest FROM {counters} WHERE slot >= ? AND slot < ?"
         return [
             *locking,
-            many(f"INSERT INTO {counters} (slot) VALUES (?)", [(slot,) for slot in range(*bounds)]),
-            rows(f"SELECT version FROM {counters} WHERE slot >= ? AND slot < ? ORDER BY version", *bounds),
-            change(f"DELETE FROM {counters} WHERE slot >= ? AND slot < ?", *bounds),
+            many(f"INSERT INTO {counters} (slot) VALUES (?)", [(slot,) for slot in range(*drawn)]),
+            rows(f"SELECT version FROM {counters} WHERE slot >= ? AND slot < ? ORDER BY version", *drawn),
+            change(
+                f"UPDATE {counters} c JOIN ({newest}) n SET c.version = n.newest WHERE c.slot = ?",
+                *drawn,
+                slots[0],
+            ),
+            change(f"DELETE FROM {counters} WHERE slot >= ? AND slot < ?", *drawn),
         ]
 
-    def settle(self, counters: str, root: str) -> list[Statement]:
-        (locking,) = self.lock(counters, None)
-        return [locking._replace(mark=FRESH)]
-
-    def newest(self, counters: str, items: str) -> Statement:
-        return rows(f"SELECT MAX(version) FROM {items}")
-
     def taken(self, results: Sequence[Any], count: int) -> list[int]:
-        return [version for (version,) in results[-2]] if count else []
+        return [version for (version,) in results[2]] if count else []
+
+    def settle(self, counters: str, root: str) -> list[Statement]:
+        # Of all slots: who has drawn a version has locked one until it is committed.
+        query = f"SELECT slot FROM {counters} WHERE slot >= 0 ORDER BY slot LOCK IN SHARE MODE"
+        return [Statement("rows", query, (), FRESH)]
+
+    def newest(self, counters: str) -> Statement:
+        return rows(f"SELECT MAX(version) FROM {counters}")
 
 
 _SLOTS: Final = AutoIncrementSlots()

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from holdfast.core.errors import InvalidInput, MissingExtra
+from holdfast.core.errors import MissingExtra
+from holdfast.memory.backends.sql.connecting import check_pool_sizes, revealed
 from holdfast.memory.backends.sql.dialect import Dialect, checked_identifier
 from holdfast.memory.backends.sql.server_engine import ServerEngine
 
@@ -64,22 +65,10 @@ def postgres_engine(
         raise MissingExtra("PostgreSQL", "postgres") from error
     if schema is not None:
         checked_identifier(schema, "schema")
-    if not (type(min_pool_size) is type(max_pool_size) is int and 0 <= min_pool_size <= max_pool_size > 0):
-        raise InvalidInput(
-            "min_pool_size and max_pool_size must be whole numbers with 0 <= min_pool_size <= max_pool_size > 0,"
-            f" got {min_pool_size!r} and {max_pool_size!r}"
-        )
-    parts = {"host": host, "port": port, "dbname": database, "user": user, "password": _revealed(password)}
+    check_pool_sizes(min_pool_size, max_pool_size)
+    parts = {"host": host, "port": port, "dbname": database, "user": user, "password": revealed(password)}
     info = connection_info(dsn, parts)
     driver = (BlockingDriver if blocking else AsyncDriver)(
         info, schema=schema, min_size=min_pool_size, max_size=max_pool_size, pool_timeout=pool_timeout
     )
     return ServerEngine(driver, auto_create_table=auto_create_table)
-
-
-def _revealed(password: Any) -> str:
-    if hasattr(password, "get_secret_value"):  # pydantic's SecretStr, or anything like it
-        password = password.get_secret_value()
-    if not isinstance(password, str):
-        raise InvalidInput(f"password must be a string or a SecretStr, got {type(password).__name__}")
-    return password

@@ -73,7 +73,7 @@ class IdentitySlots(Slots):
     def settle(self, counters: str, root: str) -> list[Statement]:
         return [Statement("rows", "SELECT pg_advisory_xact_lock(?)", (_root_key(counters, root),), FRESH)]
 
-    def newest(self, counters: str, items: str) -> Statement:
+    def newest(self, counters: str) -> Statement:
         return rows(f"SELECT MAX(version) FROM {counters}")
 
 

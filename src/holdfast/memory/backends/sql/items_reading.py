@@ -109,7 +109,7 @@ def _by_version(t: ItemTables, request: ScanRequest) -> _Portion:
         bound = request.version if before is None else before[-1]
         if settling and bound is None:
             # From here a listing goes down: what is committed from now on must have a version above its beginning.
-            *_, ((highest,),) = yield last([*settling, t.versions.newest(t.counters, t.items)])
+            *_, ((highest,),) = yield last([*settling, t.versions.newest(t.counters)])
             bound = (highest or 0) + 1
         beyond, bound_params = ("", ()) if bound is None else (f" AND version {sign} ?", (bound,))
         where = f"{condition}{beyond}{extra} AND {LIVE} ORDER BY version {direction} LIMIT ?"

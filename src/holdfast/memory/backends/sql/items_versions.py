@@ -47,7 +47,7 @@ class Versions(Protocol):
         versions are committed in their order."""
         ...
 
-    def newest(self, counters: str, items: str) -> Statement:
+    def newest(self, counters: str) -> Statement:
         """A query for a version that none that was committed so far is above, if there is any."""
         ...
 
@@ -86,7 +86,7 @@ class OneCounter:
     def settle(self, counters: str, root: str) -> list[Statement]:
         return []
 
-    def newest(self, counters: str, items: str) -> Statement:
+    def newest(self, counters: str) -> Statement:
         return rows(f"SELECT value FROM {counters} WHERE name = ?", _NAME)
 
 

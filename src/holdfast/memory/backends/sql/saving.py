@@ -117,7 +117,9 @@ class Saver:
         if known is not None and (new.parent is UNSET or new.parent == known.checkpoint_id):
             head, entries, certain = _next_head(known, new)
             if certain:
-                rest = [*self._insert(head, known, entries, new), *count_save(self._tables, new.key)]
+                rest = self._insert(head, known, entries, new)
+                if self._counted:
+                    rest += count_save(self._tables, new.key)
                 moved = False
                 if self._likely_newest(new.key):
                     moved = (yield [self._stay(known, new), *rest])[0]
