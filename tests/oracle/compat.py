@@ -75,6 +75,7 @@ CREATE VIEW all_tab_columns AS SELECT upper(n.nspname::text) AS owner, upper(c.r
   FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
   WHERE c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped AND n.nspname NOT LIKE 'pg_%';
 CREATE VIEW nls_database_parameters (parameter, value) AS VALUES ('NLS_CHARACTERSET', 'AL32UTF8');
+CREATE VIEW nls_session_parameters (parameter, value) AS VALUES ('NLS_SORT', 'BINARY'), ('NLS_COMP', 'BINARY');
 
 GRANT USAGE ON SCHEMA oracle_compat TO PUBLIC;
 GRANT SELECT ON ALL TABLES IN SCHEMA oracle_compat TO PUBLIC;

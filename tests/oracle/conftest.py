@@ -13,6 +13,7 @@ import oracledb
 
 from tests.oracle.database import OracleDatabase, prepare
 from tests.oracle.driver import AsyncPool, SyncPool
+from tests.oracle.place import REAL, Place
 
 
 @pytest.fixture(scope="session")
@@ -41,4 +42,19 @@ def oracle(oracle_url: str, release: int, monkeypatch: pytest.MonkeyPatch) -> It
     monkeypatch.setattr(oracledb, "create_pool", lambda **arguments: SyncPool(database, arguments))
     monkeypatch.setattr(oracledb, "create_pool_async", lambda **arguments: AsyncPool(database, arguments))
     yield database
+    database.drop_users()
+
+
+@pytest.fixture(params=["real"] if REAL else ["23ai", "19c"])
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    """A place for tables: a new user of the double, in each release, or names of their own on the real server."""
+    if request.param == "real":
+        real = Place(None, "")
+        yield real
+        real.drop()
+        return
+    database = OracleDatabase(request.getfixturevalue("oracle_url"), int(request.param[:2]))
+    monkeypatch.setattr(oracledb, "create_pool", lambda **arguments: SyncPool(database, arguments))
+    monkeypatch.setattr(oracledb, "create_pool_async", lambda **arguments: AsyncPool(database, arguments))
+    yield Place(database, database.add_user())
     database.drop_users()

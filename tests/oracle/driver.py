@@ -18,6 +18,7 @@ from tests.oracle.failing import dpy, ora
 from tests.oracle.session import Answer, OracleSession
 
 T = TypeVar("T")
+_LONGEST_IN_ARRAY = 32_767
 _threads = ThreadPoolExecutor(64, "oracle double")
 
 
@@ -162,6 +163,8 @@ def _check_types(rows: Sequence[Mapping[str, Any]]) -> None:
     """The driver takes a bind's type from its first value that is not None."""
     for name in rows[0]:
         kinds = {type(row.get(name)) for row in rows} - {type(None)}
+        if any(isinstance(row.get(name), str | bytes) and len(row[name]) > _LONGEST_IN_ARRAY for row in rows):
+            raise ora(1461, "can bind a LONG value only for insert into a LONG column")
         if kinds - {int, float} and len(kinds) > 1:
             raise dpy(failing.VALUE_TYPE, type_name=f"{name}: {sorted(kind.__name__ for kind in kinds)}")
 
@@ -178,11 +181,11 @@ class _Using:
             raise dpy(failing.NOT_CONNECTED)
         session.busy.acquire()
         session.call_timeout = self._connection.call_timeout
+        self._session = session
         return session
 
     def __exit__(self, *raised: object) -> None:
-        if self._connection.session is not None:
-            self._connection.session.busy.release()
+        self._session.busy.release()  # the connection may have been given back meanwhile, by who was cancelled
 
 
 class Connection:

@@ -71,6 +71,8 @@ def translated(error: psycopg.Error, *, ddl: bool, any_right: bool) -> oracledb.
         if ddl or any_right:
             return ora(1031, f"insufficient privileges ({text})")
         return ora(942, f"table or view does not exist ({text})")
+    if ddl and state in ("42710", "23505"):  # two create the same at once
+        return ora(955, "name is already used by an existing object")
     if state in ("42883", "42704", "42846") and ("clob" in text or "blob" in text):
         return ora(932, f"inconsistent datatypes: expected - got CLOB ({text})")
     code, message = _CODES.get(state, (900, "invalid SQL statement"))

@@ -103,7 +103,7 @@ def parse(sql: str, release: int) -> Parsed:
         raise ora(900, f"invalid SQL statement: {error}") from None
     if tree is None or isinstance(tree, exp.Command | exp.Block):
         raise ora(900, "invalid SQL statement")
-    for check in (_check_names, _check_clauses, _check_selects, _check_changes, _check_release):
+    for check in (_check_names, _check_clauses, _check_rows, _check_selects, _check_changes, _check_release):
         check(tree, release)
     _check_table_aliases(tree, _tokens(plain))
     binds = frozenset(str(node.this) for node in tree.find_all(exp.Placeholder))
@@ -147,7 +147,7 @@ def _check_names(tree: exp.Expr, release: int) -> None:
         if name.args.get("quoted"):
             if text != text.upper():
                 raise ora(904, f"{text}: the double knows no names in small letters")
-        elif text.upper() in RESERVED:
+        elif text.upper() in RESERVED and not _is_default(name):
             raise ora(1747, f"{text} is a reserved word")
         elif re.fullmatch(r"[A-Za-z][A-Za-z0-9_$#]*", text) is None:
             raise ora(911, f"invalid character in {text}: a name begins with a letter")
@@ -157,6 +157,17 @@ def _check_names(tree: exp.Expr, release: int) -> None:
     for dotted in tree.find_all(exp.Dot):
         if dotted.sql("oracle").split("(")[0].upper() not in ("DBMS_LOB.GETLENGTH", "DBMS_LOB.SUBSTR"):
             raise ora(904, f"{dotted.sql('oracle')}: invalid identifier")
+
+
+def _is_default(name: exp.Identifier) -> bool:
+    """UPDATE ... SET column = DEFAULT."""
+    value = name.parent
+    assigned = value.parent if isinstance(value, exp.Column) else None
+    return (
+        name.name.upper() == "DEFAULT"
+        and isinstance(assigned, exp.EQ)
+        and isinstance(assigned.parent, exp.Update)
+    )
 
 
 def _check_clauses(tree: exp.Expr, release: int) -> None:
@@ -186,6 +197,13 @@ def _check_clauses(tree: exp.Expr, release: int) -> None:
             parameters = index.args.get("params")
             if parameters is not None and parameters.args.get("where") is not None:
                 raise ora(933, "SQL command not properly ended: an index has no WHERE")
+
+
+def _check_rows(tree: exp.Expr, release: int) -> None:
+    """Rows of values can be looked up in a list, not compared."""
+    for comparison in tree.find_all(exp.GT, exp.GTE, exp.LT, exp.LTE, exp.EQ, exp.NEQ):
+        if isinstance(comparison.this, exp.Tuple) or isinstance(comparison.expression, exp.Tuple):
+            raise ora(920, "invalid relational operator between rows")
 
 
 def _check_selects(tree: exp.Expr, release: int) -> None:

@@ -77,7 +77,7 @@ class OracleSession:
             self._lobs[oid] = oracledb.DB_TYPE_CLOB if name == "clob" else oracledb.DB_TYPE_BLOB
             if name == "blob":
                 self._connection.adapters.register_loader(oid, ByteaLoader)
-        self.open_transaction = False
+        self.open_transaction = self._reads_only = False
         self.process = self._connection.info.backend_pid
 
     # ── transactions ──────────────────────────────────────────────────────────────────────────────
@@ -133,8 +133,7 @@ class OracleSession:
             if parsed.binds:
                 raise ora(1027, "bind variables not allowed for data definition operations")
             self.commit()
-            for statement in self._ddl(parsed):
-                self._guarded(statement, None, ddl=True)
+            self._guarded("; ".join(self._ddl(parsed)), None, ddl=True)
             return Answer()
         if not self.open_transaction:
             self._begin("")
@@ -143,6 +142,7 @@ class OracleSession:
     def _begin(self, how: str) -> None:
         self._send(_BEGIN[how])
         self.open_transaction = True
+        self._reads_only = how == "READ ONLY"
         if self.call_timeout:
             self._send(f"SET LOCAL statement_timeout = {int(self.call_timeout)}")
 
@@ -161,7 +161,9 @@ class OracleSession:
             text, answer = _lock_text(dict(parsed.parts)), Answer()
         else:
             text, answer = query_text(parsed.text, self.database.release), Answer()
-        self._send("SAVEPOINT statement")
+        guarded = not self._reads_only
+        if guarded:
+            self._send("SAVEPOINT statement")
         try:
             for binds in many:
                 values = {name.lower(): _bound(value, sizes.get(name)) for name, value in binds.items()}
@@ -176,9 +178,13 @@ class OracleSession:
                     answer.count += max(cursor.rowcount, 0)
         except oracledb.Error:
             if not self._connection.closed:
-                self._send("ROLLBACK TO SAVEPOINT statement")
+                # What only reads has nothing to lose: its snapshot begins anew.
+                self._send(
+                    "ROLLBACK TO SAVEPOINT statement" if guarded else f"ROLLBACK; {_BEGIN['READ ONLY']}"
+                )
             raise
-        self._send("RELEASE SAVEPOINT statement")
+        if guarded:
+            self._send("RELEASE SAVEPOINT statement")
         return answer
 
     def _guarded(

@@ -79,6 +79,8 @@ def test_values_that_the_driver_does_not_take_are_refused(cursor: SyncCursor, va
 
 def test_a_batch_needs_rows_with_values_of_one_type(cursor: SyncCursor) -> None:
     sql = "INSERT INTO t (id, name, other) VALUES (:a, :b, :c)"
+    with pytest.raises(oracledb.DatabaseError, match="ORA-01461"):
+        cursor.executemany("INSERT INTO t (id, name, body) VALUES (1, 'n', :b)", [{"b": "x" * 32_768}])
     for rows in ([], [{"a": 1, "b": "x", "c": 1}, {"a": 2, "b": "x", "c": "y"}], [(1, "x", None)]):
         with pytest.raises(oracledb.Error):
             cursor.executemany(sql, rows)
@@ -167,6 +169,7 @@ def test_numbers_come_back_as_integers_or_floats(cursor: SyncCursor) -> None:
         ("CREATE TABLE w (a VARCHAR2)", "ORA-00906"),
         ("CREATE TABLE w (a CLOB PRIMARY KEY)", "ORA-02327"),
         ("CREATE TABLE w (a VARCHAR2(4000), b VARCHAR2(4000), PRIMARY KEY (a, b))", "ORA-01450"),
+        ("CREATE TABLE w (a NUMBER NOT NULL GENERATED ALWAYS AS IDENTITY)", "ORA-00907"),
         ("CREATE INDEX w ON t (body)", "ORA-02327"),
         ("CREATE INDEX w ON t (id)", "ORA-01408"),
         ("CREATE INDEX w ON t (nothing)", "ORA-00904"),

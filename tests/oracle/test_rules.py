@@ -47,6 +47,7 @@ NEVER = {
     " WHEN MATCHED THEN UPDATE SET b = 1 WHERE t.b < 3": 900,
     "MERGE INTO t USING u ON (t.a = u.a) WHEN MATCHED AND t.b > 1 THEN UPDATE SET b = 1": 900,
     "CREATE INDEX i ON t (a) WHERE a IS NOT NULL": 933,
+    "SELECT a FROM t WHERE (a, b) > (:p1, :p2)": 920,
     "BEGIN NULL; END;": 911,
     "VACUUM t": 933,
     "SELEC a FROM t": 900,

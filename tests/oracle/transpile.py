@@ -106,6 +106,10 @@ def table_ddl(parsed: Parsed) -> list[str]:
             column = part.name.lower()
             kind, size, target, test = _column_type(part, vectors)
             rules = " ".join(_constraint(rule) for rule in part.constraints)
+            if "IDENTITY" in rules:
+                if not rules.startswith("GENERATED"):
+                    raise ora(907, "missing right parenthesis: the identity clause comes before constraints")
+                target = "bigint"
             check = f" CHECK ({test.format(column=column)})" if test else ""
             parts.append(f"{column} {target} {rules}{check}")
             comments.append(f"COMMENT ON COLUMN {name}.{column} IS 'oracle {kind} {size}'")
