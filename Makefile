@@ -72,6 +72,12 @@ test-long: setup  ## the tests marked "long"
 	$(call say,pytest: the long tests)
 	@$(BIN)/python -m pytest -q -m long $(PYTEST_ARGS)
 
+test-oracle: setup  ## the suites on the Oracle server that ORACLE_DSN, ORACLE_USER, ORACLE_PASSWORD, ... name
+	$(call say,pytest: on Oracle Database)
+	@for name in ORACLE_DSN ORACLE_USER ORACLE_PASSWORD; do \
+		printenv $$name > /dev/null || { echo "set $$name: see docs/how-to/oracle.md"; exit 1; }; done
+	@ORACLE_TEST=1 $(BIN)/python -m pytest -q tests/oracle $(PYTEST_ARGS)
+
 pytest: setup  ## the tests alone; PYTEST_ARGS="-k name" narrows them
 	$(call say,pytest: the tests in two processes)
 	@$(BIN)/python -m pytest -n 2 -q $(PYTEST_ARGS)

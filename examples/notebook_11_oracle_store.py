@@ -35,6 +35,7 @@ from config import get_model, print_config
 
 from holdfast.agent import Agent, MemoryEvent, TerminateEvent
 from holdfast.core.messages import Message, Role
+from holdfast.errors import Unavailable
 from holdfast.memory import store_backends
 from holdfast.memory.backends import sqlite_checkpointer
 from holdfast.memory.checkpointer import BaseCheckpointer
@@ -55,13 +56,7 @@ def build_store(folder: Path) -> BaseStore:
     """Oracle if the environment names one, else the SQLite file in the folder."""
     if missing_variables():
         return store_backends.SQLiteStore(folder / FILE)
-    oracle_store = getattr(store_backends, "OracleStore", None)
-    if oracle_store is None:
-        sys.exit(
-            "The ORACLE_* variables are set, but this version of Holdfast has no OracleStore yet.\n"
-            f"Unset {ORACLE_VARIABLES[0]} to run on SQLite."
-        )
-    made: BaseStore = oracle_store(
+    return store_backends.OracleStore(
         dsn=os.environ["ORACLE_DSN"],
         user=os.environ["ORACLE_USER"],
         password=os.environ["ORACLE_PASSWORD"],
@@ -70,7 +65,6 @@ def build_store(folder: Path) -> BaseStore:
         table_name="holdfast_notebook_11_store",
         dimension=None,  # words are enough here: no vectors
     )
-    return made
 
 
 # ── what is worth keeping ─────────────────────────────────────────────────────────────────────────────
@@ -209,3 +203,5 @@ if __name__ == "__main__":
         main()
     except KeyboardInterrupt:
         sys.exit(130)
+    except Unavailable as error:
+        sys.exit(f"{error}\nUnset {ORACLE_VARIABLES[0]} to run on SQLite.")

@@ -32,6 +32,7 @@ from pathlib import Path
 from config import get_model, print_config
 
 from holdfast.agent import Agent
+from holdfast.errors import Unavailable
 from holdfast.memory import backends
 from holdfast.memory.checkpointer import BaseCheckpointer
 from holdfast.tools import tool
@@ -49,13 +50,7 @@ def build_checkpointer(folder: Path, part: str) -> BaseCheckpointer:
     """Oracle if the environment names one, else the SQLite file in the folder."""
     if missing_variables():
         return backends.sqlite_checkpointer(folder / FILE)
-    oracle_checkpointer = getattr(backends, "oracle_checkpointer", None)
-    if oracle_checkpointer is None:
-        sys.exit(
-            "The ORACLE_* variables are set, but this version of Holdfast has no oracle_checkpointer yet.\n"
-            f"Unset {ORACLE_VARIABLES[0]} to run on SQLite."
-        )
-    made: BaseCheckpointer = oracle_checkpointer(
+    return backends.oracle_checkpointer(
         dsn=os.environ["ORACLE_DSN"],
         user=os.environ["ORACLE_USER"],
         password=os.environ["ORACLE_PASSWORD"],
@@ -63,7 +58,6 @@ def build_checkpointer(folder: Path, part: str) -> BaseCheckpointer:
         wallet_password=os.environ.get("ORACLE_WALLET_PASSWORD", ""),
         table_name=f"holdfast_notebook_16_{part}",
     )
-    return made
 
 
 # ── Part 1 ────────────────────────────────────────────────────────────────────────────────────────────
@@ -245,7 +239,6 @@ def say_where(folder: Path) -> None:
 
 def run_all(folder: Path) -> None:
     print("Notebook 16: an agent's memory")
-    build_checkpointer(folder, "convo")  # says now if there is none to be had
     say_where(folder)
     print_config()
     title(1, "a conversation is remembered")
@@ -282,3 +275,5 @@ if __name__ == "__main__":
         main()
     except KeyboardInterrupt:
         sys.exit(130)
+    except Unavailable as error:
+        sys.exit(f"{error}\nUnset {ORACLE_VARIABLES[0]} to run on SQLite.")

@@ -39,6 +39,7 @@ IMPORTERS = {
     "aiomysql": ("holdfast.memory.backends.mysql_*",),
     "chromadb": ("holdfast.memory.backends.chroma*",),
     "pymysql": ("holdfast.memory.backends.mysql_*",),
+    "oracledb": ("holdfast.memory.backends.oracle_*",),
     "psycopg": ("holdfast.memory.backends.postgres_*",),
     "psycopg_pool": ("holdfast.memory.backends.postgres_*",),
     "pytest": ("holdfast.testing*",),

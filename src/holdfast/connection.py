@@ -21,9 +21,26 @@ _SERVER_OPTIONS = (
     "pool_timeout",
     "auto_create_table",
 )
+_ORACLE_OPTIONS = (
+    "user",
+    "password",
+    "wallet_location",
+    "wallet_password",
+    "schema_name",
+    "min_pool_size",
+    "max_pool_size",
+    "pool_timeout",
+    "call_timeout",
+    "auto_create_table",
+)
 _POSTGRES = ("postgres", "postgresql")
 _MYSQL = ("mysql", "mariadb")
 _MYSQL_OPTIONS = ("password", "ssl", "connect_timeout", "max_pool_size", "pool_timeout", "auto_create_table")
+_OPTIONS = {
+    **dict.fromkeys(_POSTGRES, _SERVER_OPTIONS),
+    **dict.fromkeys(_MYSQL, _MYSQL_OPTIONS),
+    "oracle": _ORACLE_OPTIONS,
+}
 
 
 class Connection:
@@ -68,18 +85,17 @@ def connect(url: str, **options: Any) -> Connection:
 
     ``sqlite:notes.db``, ``sqlite:/var/notes.db``, ``sqlite:///var/notes.db``, ``sqlite::memory:``, a plain path that
     ends in ``.db``, ``postgresql://user@host/database`` (or ``postgres://``), ``mysql://user@host/database`` (or
-    ``mariadb://``), ``chroma:directory`` and ``chroma::memory:``, which have a store only, and ``memory:``. Options:
-    those of the checkpointer (``ttl_seconds``, ``text_index``), of the store (``dimension``, ``distance_metric``,
-    ``embedder``), of a file (``durability``, ``busy_seconds``) or a server (``password``, ``max_pool_size``,
-    ``pool_timeout``; PostgreSQL: ``schema``, ``min_pool_size``; MySQL: ``ssl``, ``connect_timeout``),
-    ``auto_create_table``, and ``clock``.
+    ``mariadb://``), ``oracle://user@host:1521/service``, ``chroma:directory`` and ``chroma::memory:``, which have a
+    store only, and ``memory:``. Options: those of the checkpointer (``ttl_seconds``, ``text_index``), of the store
+    (``dimension``, ``distance_metric``, ``embedder``), of a file (``durability``, ``busy_seconds``) or a server
+    (``password``, ``max_pool_size``, ``pool_timeout``; PostgreSQL: ``schema``, ``min_pool_size``; MySQL: ``ssl``,
+    ``connect_timeout``; Oracle: ``user``, ``wallet_location``, ``wallet_password``, ``schema_name``,
+    ``min_pool_size``, ``call_timeout``), ``auto_create_table``, and ``clock``.
     """
     if not isinstance(url, str):
         raise InvalidInput(f"url must be a string such as 'sqlite:holdfast.db', got {type(url).__name__}")
     scheme, _, _ = url.partition(":")
-    of_database = (
-        _SERVER_OPTIONS if scheme in _POSTGRES else _MYSQL_OPTIONS if scheme in _MYSQL else _FILE_OPTIONS
-    )
+    of_database = _OPTIONS.get(scheme, _FILE_OPTIONS)
     known = {*_CHECKPOINTER_OPTIONS, *_STORE_OPTIONS, *of_database, "clock"}
     if unknown := sorted(set(options) - known):
         raise InvalidInput(f"unknown option {unknown[0]!r}{_nearest(unknown[0], known)}")
@@ -91,11 +107,13 @@ def connect(url: str, **options: Any) -> Connection:
         return _postgres(url, options)
     if scheme in _MYSQL:
         return _mysql(url, options)
+    if scheme == "oracle":
+        return _oracle(url, options)
     if scheme == "chroma":
         return _chroma(chroma_path(url), options)
     raise InvalidInput(
         f"can't tell the database from {_without_secrets(url)!r}: use 'sqlite:PATH', a path ending in '.db',"
-        " 'postgresql://HOST/DATABASE', 'mysql://HOST/DATABASE', 'chroma:PATH', or 'memory:'"
+        " 'postgresql://HOST/DATABASE', 'mysql://HOST/DATABASE', 'oracle://HOST/SERVICE', 'chroma:PATH', or 'memory:'"
     )
 
 
@@ -167,6 +185,26 @@ def _chroma(path: str, options: dict[str, Any]) -> Connection:
     from holdfast.memory.backends.chroma import ChromaStore
 
     return Connection(None, ChromaStore(path, **_some(options, (*_STORE_OPTIONS, "busy_seconds", "clock"))))
+
+
+def _oracle(url: str, options: dict[str, Any]) -> Connection:
+    """``oracle://user:password@host:1521/service``, or ``oracle://user@alias`` for an alias of a wallet."""
+    from holdfast.memory.backends.oracle import OracleCheckpointer
+    from holdfast.memory.backends.oracle_engine import oracle_engine
+    from holdfast.memory.backends.oracle_store import OracleStore
+
+    login, _, dsn = url.removeprefix("oracle:").removeprefix("//").rpartition("@")
+    user, _, password = login.partition(":")
+    given = {"user": unquote(user), "password": unquote(password)}
+    engine = oracle_engine(
+        unquote(dsn),
+        **{**{name: value for name, value in given.items() if value}, **_some(options, _ORACLE_OPTIONS)},
+    )
+    place = _some(options, ("schema_name", "clock"))
+    return Connection(
+        OracleCheckpointer(engine=engine, owns_engine=True, **place, **_some(options, _CHECKPOINTER_OPTIONS)),
+        OracleStore(engine=engine, **place, **_some(options, _STORE_OPTIONS)),
+    )
 
 
 def _in_memory(options: dict[str, Any]) -> Connection:

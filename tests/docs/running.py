@@ -138,7 +138,8 @@ def make_targets() -> set[str]:
 
 def check_variable(name: str) -> None:
     """What a page says to set is read somewhere."""
-    sources = (path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    files = (path for place in ("src", "examples") for path in (ROOT / place).rglob("*.py"))
+    sources = (path.read_text(encoding="utf-8") for path in files)
     assert any(name in source for source in sources), f"export {name}: nothing reads it"
 
 

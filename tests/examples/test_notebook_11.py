@@ -86,9 +86,11 @@ def test_with_oracle_half_configured_it_names_only_what_is_missing() -> None:
     assert "(to run on Oracle, set ORACLE_PASSWORD, ORACLE_WALLET)" in shown
 
 
-def test_with_oracle_configured_but_no_backend_for_it_that_is_said_plainly() -> None:
+def test_with_oracle_configured_but_out_of_reach_that_is_said_plainly() -> None:
+    pytest.importorskip("oracledb", reason="needs oracledb: the package is not installed")
     shown = run_example(SCRIPT, code=1, **ORACLE)
-    assert "this version of Holdfast has no OracleStore yet" in shown
+    assert "Oracle mydb_low: DPY-" in shown
+    assert "Unset ORACLE_DSN to run on SQLite." in shown
     assert "Traceback" not in shown
     assert "secret" not in shown
 

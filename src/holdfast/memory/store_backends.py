@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from holdfast.memory.backends.chroma import ChromaStore
     from holdfast.memory.backends.memory_store import InMemoryStore
     from holdfast.memory.backends.mysql_store import MySQLStore, MySQLSyncStore
+    from holdfast.memory.backends.oracle_store import OracleStore, OracleSyncStore
     from holdfast.memory.backends.postgres_store import PostgresStore, PostgresSyncStore
     from holdfast.memory.backends.sqlite_store import SQLiteStore, SQLiteSyncStore
 
@@ -16,6 +17,8 @@ __all__ = [
     "InMemoryStore",
     "MySQLStore",
     "MySQLSyncStore",
+    "OracleStore",
+    "OracleSyncStore",
     "PostgresStore",
     "PostgresSyncStore",
     "SQLiteStore",
@@ -29,6 +32,8 @@ __getattr__, __dir__ = doors(
         "InMemoryStore": "holdfast.memory.backends.memory_store",
         "MySQLStore": "holdfast.memory.backends.mysql_store",
         "MySQLSyncStore": "holdfast.memory.backends.mysql_store",
+        "OracleStore": "holdfast.memory.backends.oracle_store",
+        "OracleSyncStore": "holdfast.memory.backends.oracle_store",
         "PostgresStore": "holdfast.memory.backends.postgres_store",
         "PostgresSyncStore": "holdfast.memory.backends.postgres_store",
         "SQLiteStore": "holdfast.memory.backends.sqlite_store",

@@ -16,6 +16,7 @@ from holdfast.core.errors import HoldfastError, InvalidInput
 from holdfast.core.frozen import thaw
 from holdfast.core.state import AgentState
 from holdfast.memory import validate
+from holdfast.memory.blocking import blocking
 from holdfast.memory.checkpointer import BaseCheckpointer
 from holdfast.memory.records import Page
 
@@ -152,6 +153,33 @@ class DocumentBackend:
             after = page.next
             if after is None:
                 return
+
+
+class SyncDocumentBackend:
+    """Every method of :class:`DocumentBackend`, blocking. Its engine must be one that never suspends."""
+
+    def __init__(self, inner: DocumentBackend) -> None:
+        self._inner = inner
+
+    save = blocking(DocumentBackend.save)
+    load = blocking(DocumentBackend.load)
+    delete = blocking(DocumentBackend.delete)
+    exists = blocking(DocumentBackend.exists)
+    list_threads = blocking(DocumentBackend.list_threads)
+    count = blocking(DocumentBackend.count)
+    get_metadata = blocking(DocumentBackend.get_metadata)
+    query_by_metadata = blocking(DocumentBackend.query_by_metadata)
+    get_by_metadata = blocking(DocumentBackend.get_by_metadata)
+    search = blocking(DocumentBackend.search)
+    search_data = blocking(DocumentBackend.search_data)
+    vacuum = blocking(DocumentBackend.vacuum)
+    close = blocking(DocumentBackend.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
 
 
 def _state(data: object) -> AgentState:

@@ -1,0 +1,60 @@
+"""Fixtures: an Oracle database that is a double, in both releases, and `oracledb` whose pools lead to it."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("oracledb", reason="needs oracledb: the package is not installed")
+pytest.importorskip("sqlglot", reason="needs sqlglot: the package is not installed")
+
+import oracledb
+
+from tests.oracle.database import OracleDatabase, prepare
+from tests.oracle.driver import AsyncPool, SyncPool
+from tests.oracle.place import REAL, Place
+
+
+@pytest.fixture(scope="session")
+def oracle_url(postgres_server: Any) -> str:
+    import psycopg
+
+    name = f"oracle_{os.getpid()}"
+    with psycopg.connect(postgres_server.url(), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    url: str = postgres_server.url(name)
+    prepare(url)
+    return url
+
+
+@pytest.fixture(params=[23, 19], ids=["23ai", "19c"])
+def release(request: pytest.FixtureRequest) -> int:
+    """Both simulated releases of the server."""
+    number: int = request.param
+    return number
+
+
+@pytest.fixture
+def oracle(oracle_url: str, release: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[OracleDatabase]:
+    """An empty database; while the test runs, pools of `oracledb` lead to it."""
+    database = OracleDatabase(oracle_url, release)
+    monkeypatch.setattr(oracledb, "create_pool", lambda **arguments: SyncPool(database, arguments))
+    monkeypatch.setattr(oracledb, "create_pool_async", lambda **arguments: AsyncPool(database, arguments))
+    yield database
+    database.drop_users()
+
+
+@pytest.fixture(params=["real"] if REAL else ["23ai", "19c"])
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    """A place for tables: a new user of the double, in each release, or names of their own on the real server."""
+    if request.param == "real":
+        real = Place(None, "")
+        yield real
+        real.drop()
+        return
+    database = OracleDatabase(request.getfixturevalue("oracle_url"), int(request.param[:2]))
+    monkeypatch.setattr(oracledb, "create_pool", lambda **arguments: SyncPool(database, arguments))
+    monkeypatch.setattr(oracledb, "create_pool_async", lambda **arguments: AsyncPool(database, arguments))
+    yield Place(database, database.add_user())
+    database.drop_users()

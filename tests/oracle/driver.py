@@ -1,0 +1,403 @@
+"""The part of python-oracledb's API that Holdfast and the notebooks use: pools, connections, cursors, LOBs.
+
+What is not here is not to be used. Arguments of pools are checked by the real `oracledb.PoolParams`.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import oracledb
+
+from tests.oracle import failing
+from tests.oracle.database import OracleDatabase
+from tests.oracle.failing import dpy, ora
+from tests.oracle.session import Answer, OracleSession
+
+T = TypeVar("T")
+_LONGEST_IN_ARRAY = 32_767
+_threads = ThreadPoolExecutor(64, "oracle double")
+
+
+class Lob:
+    """A locator: the text or the bytes are somewhere else, and have to be read."""
+
+    def __init__(self, value: Any, kind: oracledb.DbType) -> None:
+        self._value, self.type = value, kind
+
+    def read(self) -> Any:
+        return self._value
+
+
+class AsyncLob(Lob):
+    async def read(self) -> Any:
+        return self._value
+
+
+class Cursor:
+    """See `oracledb.Cursor`."""
+
+    _lob: type[Lob] = Lob
+
+    def __init__(self, connection: "Connection") -> None:
+        self.connection = connection
+        self.arraysize = oracledb.defaults.arraysize
+        self.prefetchrows = oracledb.defaults.prefetchrows
+        self.rowcount = 0
+        self._answer: Answer | None = None
+        self._sizes: dict[str, Any] = {}
+        self._open = True
+
+    @property
+    def description(self) -> list[tuple[Any, ...]] | None:
+        if self._answer is None or self._answer.columns is None:
+            return None
+        return [(name, kind, None, None, None, None, True) for name, kind in self._answer.columns]
+
+    def setinputsizes(self, **sizes: Any) -> None:
+        self._sizes = sizes
+
+    def close(self) -> None:
+        self._open = False
+
+    def _execute(self, sql: str, parameters: Any, *, fetch_lobs: bool | None) -> "Cursor | None":
+        if parameters is not None and not isinstance(parameters, dict):
+            if isinstance(parameters, list | tuple):
+                raise dpy(failing.BIND_NOT_IN_TEXT, name="(the double takes named binds only)")
+            raise dpy(failing.WRONG_PARAMETERS)
+        self._run(sql, [parameters or {}], fetch_lobs)
+        return self if self._answer is not None and self._answer.columns is not None else None
+
+    def _executemany(self, sql: str, parameters: Any) -> None:
+        if not isinstance(parameters, list) or not parameters:
+            raise dpy(failing.WRONG_MANY)
+        if not all(isinstance(row, dict) for row in parameters):
+            raise dpy(failing.BIND_NOT_IN_TEXT, name="(the double takes named binds only)")
+        _check_types(parameters)
+        self._run(sql, parameters, None)
+        if self.description is not None:
+            raise dpy(failing.NOT_A_CHANGE)
+
+    def _run(self, sql: str, many: Sequence[Mapping[str, Any]], fetch_lobs: bool | None) -> None:
+        if not isinstance(sql, str):
+            raise TypeError("a statement is a string")
+        if not self._open:
+            raise dpy(failing.CURSOR_CLOSED)
+        sizes, self._sizes = self._sizes, {}
+        self._answer = None
+        with self.connection.using() as session:
+            answer = session.run(sql, many, sizes)
+        locators = oracledb.defaults.fetch_lobs if fetch_lobs is None else fetch_lobs
+        if locators and answer.columns is not None:
+            answer.rows = [tuple(map(self._locator, row, answer.columns)) for row in answer.rows]
+        self._answer = answer
+        self.rowcount = 0 if answer.columns is not None else answer.count
+
+    def _locator(self, value: Any, column: tuple[str, oracledb.DbType]) -> Any:
+        kinds = (oracledb.DB_TYPE_CLOB, oracledb.DB_TYPE_BLOB)
+        return self._lob(value, column[1]) if value is not None and column[1] in kinds else value
+
+    def _take(self, most: int | None) -> list[tuple[Any, ...]]:
+        if self._answer is None or self._answer.columns is None:
+            raise dpy(failing.NO_ROWS)
+        taken = self._answer.rows[:most]
+        self._answer.rows = self._answer.rows[len(taken) :]
+        self.rowcount += len(taken)
+        return taken
+
+
+class SyncCursor(Cursor):
+    def execute(self, statement: str, parameters: Any = None, *, fetch_lobs: bool | None = None) -> Any:
+        return self._execute(statement, parameters, fetch_lobs=fetch_lobs)
+
+    def executemany(self, statement: str, parameters: Any) -> None:
+        self._executemany(statement, parameters)
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return self._take(None)
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        return next(iter(self._take(1)), None)
+
+    def __enter__(self) -> "SyncCursor":
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+
+class AsyncCursor(Cursor):
+    _lob = AsyncLob
+
+    async def execute(
+        self, statement: str, parameters: Any = None, *, fetch_lobs: bool | None = None
+    ) -> None:
+        await self.connection.on_loop(lambda: self._execute(statement, parameters, fetch_lobs=fetch_lobs))
+
+    async def executemany(self, statement: str, parameters: Any) -> None:
+        await self.connection.on_loop(lambda: self._executemany(statement, parameters))
+
+    async def fetchall(self) -> list[tuple[Any, ...]]:
+        return self._take(None)
+
+    async def fetchone(self) -> tuple[Any, ...] | None:
+        return next(iter(self._take(1)), None)
+
+    def __enter__(self) -> "AsyncCursor":
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> "AsyncCursor":
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        self.close()
+
+
+def _check_types(rows: Sequence[Mapping[str, Any]]) -> None:
+    """The driver takes a bind's type from its first value that is not None."""
+    for name in rows[0]:
+        kinds = {type(row.get(name)) for row in rows} - {type(None)}
+        if any(isinstance(row.get(name), str | bytes) and len(row[name]) > _LONGEST_IN_ARRAY for row in rows):
+            raise ora(1461, "can bind a LONG value only for insert into a LONG column")
+        if kinds - {int, float} and len(kinds) > 1:
+            raise dpy(failing.VALUE_TYPE, type_name=f"{name}: {sorted(kind.__name__ for kind in kinds)}")
+
+
+class _Using:
+    """A session while one call uses it: no two at once, and none after it was closed."""
+
+    def __init__(self, connection: "Connection") -> None:
+        self._connection = connection
+
+    def __enter__(self) -> OracleSession:
+        session = self._connection.session
+        if session is None:
+            raise dpy(failing.NOT_CONNECTED)
+        session.busy.acquire()
+        session.call_timeout = self._connection.call_timeout
+        self._session = session
+        return session
+
+    def __exit__(self, *raised: object) -> None:
+        self._session.busy.release()  # the connection may have been given back meanwhile, by who was cancelled
+
+
+class Connection:
+    """See `oracledb.Connection`."""
+
+    def __init__(self, pool: "Pool", session: OracleSession | None = None) -> None:
+        self.pool = pool
+        self.session = session
+        self.call_timeout = 0
+        self.stmtcachesize = 20
+        self.autocommit = False
+        self.loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def version(self) -> str:
+        return self.pool.database.version
+
+    def using(self) -> _Using:
+        return _Using(self)
+
+    def is_healthy(self) -> bool:
+        return self.session is not None and self.session.process not in self.pool.database.cut
+
+    async def on_loop(self, call: Callable[[], T]) -> T:
+        """Run a blocking call in a thread. A connection belongs to the loop that it was opened on."""
+        loop = asyncio.get_running_loop()
+        if self.loop is not loop:
+            raise RuntimeError("this connection belongs to another event loop")
+        return await loop.run_in_executor(_threads, call)
+
+    def _commit(self) -> None:
+        with self.using() as session:
+            session.commit()
+
+    def _rollback(self) -> None:
+        with self.using() as session:
+            session.rollback()
+
+    def _ping(self) -> None:
+        with self.using() as session:
+            session.ping()
+
+
+class SyncConnection(Connection):
+    def cursor(self) -> SyncCursor:
+        return SyncCursor(self)
+
+    def commit(self) -> None:
+        self._commit()
+
+    def rollback(self) -> None:
+        self._rollback()
+
+    def ping(self) -> None:
+        self._ping()
+
+    def close(self) -> None:
+        self.pool.give_back(self)
+
+    def __enter__(self) -> "SyncConnection":
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+
+class AsyncConnection(Connection):
+    """Made by `AsyncPool.acquire`; connected when it is awaited or entered."""
+
+    def cursor(self) -> AsyncCursor:
+        return AsyncCursor(self)
+
+    async def commit(self) -> None:
+        await self.on_loop(self._commit)
+
+    async def rollback(self) -> None:
+        await self.on_loop(self._rollback)
+
+    async def ping(self) -> None:
+        await self.on_loop(self._ping)
+
+    async def close(self) -> None:
+        await self.on_loop(lambda: self.pool.give_back(self))
+
+    async def _connect(self) -> "AsyncConnection":
+        self.loop = asyncio.get_running_loop()
+        assert isinstance(self.pool, AsyncPool)
+        await self.pool.connect(self)
+        return self
+
+    def __await__(self) -> Generator[Any, Any, "AsyncConnection"]:
+        return self._connect().__await__()
+
+    async def __aenter__(self) -> "AsyncConnection":
+        return self if self.session is not None else await self._connect()
+
+    async def __aexit__(self, *raised: object) -> None:
+        if self.session is not None:
+            await self.close()
+
+
+class Pool:
+    """See `oracledb.ConnectionPool`."""
+
+    def __init__(self, database: OracleDatabase, arguments: Mapping[str, Any]) -> None:
+        # Refuses what the real one would.
+        parameters = oracledb.PoolParams(**{key: value for key, value in arguments.items() if key != "dsn"})
+        if not arguments.get("dsn") and not parameters.host:
+            raise dpy(failing.BAD_CONNECT_ARGUMENTS)
+        self.database = database
+        self.arguments = dict(arguments)
+        self.max, self.wait_timeout = parameters.max, parameters.wait_timeout
+        self._callback = arguments.get("session_callback")
+        self._changed = threading.Condition()
+        self._idle: list[OracleSession] = []
+        self.opened = self.busy = 0
+        self._closed = False
+
+    def take(self) -> tuple[OracleSession, bool]:
+        """An idle session, or a new one."""
+        deadline = time.monotonic() + (self.wait_timeout or 60_000) / 1000
+        with self._changed:
+            while True:
+                if self._closed:
+                    raise dpy(failing.POOL_CLOSED)
+                if self._idle:
+                    self.busy += 1
+                    return self._idle.pop(), False
+                if self.opened < self.max:
+                    self.opened += 1
+                    self.busy += 1
+                    break
+                if not self._changed.wait(deadline - time.monotonic()) and time.monotonic() >= deadline:
+                    raise dpy(failing.POOL_EXHAUSTED)
+        try:
+            return OracleSession(self.database, str(self.arguments["user"])), True
+        except BaseException:
+            self._forget()
+            raise
+
+    def give_back(self, connection: Connection, *, drop: bool = False) -> None:
+        """What was not committed is rolled back; a dead session is forgotten."""
+        session, connection.session = connection.session, None
+        if session is None:
+            raise dpy(failing.NOT_CONNECTED)
+        with session.busy:
+            try:
+                if drop or self._closed:
+                    raise ora(3113, "end-of-file on communication channel")
+                session.rollback()
+            except oracledb.Error:
+                session.close()
+                self._forget()
+                return
+        with self._changed:
+            self._idle.append(session)
+            self.busy -= 1
+            self._changed.notify()
+
+    def _forget(self) -> None:
+        with self._changed:
+            self.opened -= 1
+            self.busy -= 1
+            self._changed.notify()
+
+    def _close(self, force: bool) -> None:
+        with self._changed:
+            if self._closed:
+                raise dpy(failing.POOL_CLOSED)
+            if self.busy and not force:
+                raise dpy(failing.POOL_BUSY)
+            self._closed = True
+            while self._idle:
+                self._idle.pop().close()
+            self._changed.notify_all()
+
+
+class SyncPool(Pool):
+    def acquire(self) -> SyncConnection:
+        session, new = self.take()
+        connection = SyncConnection(self, session)
+        if new and self._callback is not None:
+            self._callback(connection, None)
+        return connection
+
+    def release(self, connection: SyncConnection) -> None:
+        self.give_back(connection)
+
+    def drop(self, connection: SyncConnection) -> None:
+        self.give_back(connection, drop=True)
+
+    def close(self, force: bool = False) -> None:
+        self._close(force)
+
+
+class AsyncPool(Pool):
+    """Its connections work on one event loop only, as those of the real driver."""
+
+    def acquire(self) -> AsyncConnection:
+        return AsyncConnection(self)
+
+    async def connect(self, connection: AsyncConnection) -> None:
+        loop = asyncio.get_running_loop()
+        connection.session, new = await loop.run_in_executor(_threads, self.take)
+        if new and self._callback is not None:
+            await self._callback(connection, None)
+
+    async def release(self, connection: AsyncConnection) -> None:
+        await connection.on_loop(lambda: self.give_back(connection))
+
+    async def drop(self, connection: AsyncConnection) -> None:
+        await connection.on_loop(lambda: self.give_back(connection, drop=True))
+
+    async def close(self, force: bool = False) -> None:
+        self._close(force)

@@ -1,0 +1,188 @@
+"""What is Oracle's own: tables that others own, missing tables and rights, lost connections, long texts, the pool."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from holdfast import connect
+from holdfast.core.errors import SchemaMismatch, Unavailable
+from holdfast.core.messages import Message
+from holdfast.core.state import AgentState
+from holdfast.memory import Episode, resolve_memory
+from holdfast.memory.backends import OracleBackend, OracleSyncBackend
+from holdfast.memory.backends.oracle import OracleCheckpointer, OracleSyncCheckpointer
+from holdfast.memory.backends.oracle_sql import oracle_text
+from holdfast.memory.backends.oracle_store import OracleStore
+from tests.oracle.database import OracleDatabase
+from tests.oracle.driver import SyncPool
+
+
+def options(user: str, **others: Any) -> dict[str, Any]:
+    return {"dsn": "db.example/service", "user": user, "password": "secret", **others}
+
+
+def saying(text: str) -> AgentState:
+    return AgentState().with_message(Message.user(text))
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ("SELECT a FROM t WHERE b = ? LIMIT ?", "SELECT a FROM t WHERE b = :p1 FETCH FIRST :p2 ROWS ONLY"),
+        ("SELECT pos, size FROM t LIMIT 1", 'SELECT pos, "SIZE" FROM t FETCH FIRST 1 ROWS ONLY'),
+        ("SELECT a, '' FROM t", "SELECT a, ' ' FROM t"),
+        (
+            "INSERT INTO t (a) SELECT ? WHERE ? IS NOT NULL",
+            "INSERT INTO t (a) SELECT :p1 FROM DUAL WHERE :p2 IS NOT NULL",
+        ),
+        ("CREATE INDEX IF NOT EXISTS i ON t (a)", "CREATE INDEX i ON t (a)"),
+        (
+            "SELECT a, b FROM t ORDER BY a, b LIMIT ? FOR UPDATE",
+            (
+                "SELECT a, b FROM t WHERE (a, b) IN (SELECT a, b FROM t ORDER BY a, b FETCH FIRST :p1 ROWS ONLY)"
+                " ORDER BY a, b FOR UPDATE"
+            ),
+        ),
+    ],
+)
+def test_statements_are_rewritten_for_oracle(ours: str, theirs: str) -> None:
+    assert oracle_text(ours).sql == theirs
+
+
+def test_a_user_with_rights_to_rows_only_uses_tables_that_another_owns(oracle: OracleDatabase) -> None:
+    owner = oracle.add_user()
+    worker = oracle.add_user(creates=False)
+    for make in (OracleCheckpointer, OracleStore):
+        with pytest.raises(SchemaMismatch, match="CREATE TABLE") as caught:
+            asyncio.run(_touch(make(**options(owner, auto_create_table=False))))
+        owners = SyncPool(oracle, options(owner))
+        with owners.acquire() as connection:
+            for statement in caught.value.ddl.removesuffix(";\n").split(";\n"):
+                connection.cursor().execute(statement)
+            connection.commit()
+        owners.close()
+        asyncio.run(_touch(make(**options(owner, auto_create_table=False))))
+        with pytest.raises(Unavailable, match="lacks a right"):
+            asyncio.run(_touch(make(**options(worker))))
+    oracle.sql(
+        f"GRANT USAGE ON SCHEMA {owner} TO {worker};"
+        f" GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {owner} TO {worker}"
+    )
+    for make in (OracleCheckpointer, OracleStore):
+        asyncio.run(_touch(make(**options(worker, schema_name=owner, auto_create_table=False))))
+
+
+async def _touch(opened: Any) -> None:
+    async with opened:
+        if isinstance(opened, OracleStore):
+            await opened.put(("a",), "k", {"v": 1})
+            assert await opened.get(("a",), "k") == {"v": 1}
+        else:
+            await opened.save(saying("hello"), "t")
+            assert await opened.exists("t")
+
+
+def test_a_connection_that_is_lost_before_the_commit_is_tried_again(oracle: OracleDatabase) -> None:
+    async def work() -> None:
+        async with OracleCheckpointer(**options(oracle.add_user())) as checkpointer:
+            first = await checkpointer.save(saying("one"), "t")
+            oracle.cut.update(made.info.backend_pid for made in oracle._made)
+            second = await checkpointer.save(saying("two"), "t", parent=first)
+            assert await checkpointer.list_checkpoints("t") == [second, first]
+
+    asyncio.run(work())
+
+
+def test_writers_at_once_lose_nothing(oracle: OracleDatabase) -> None:
+    async def work() -> None:
+        async with OracleCheckpointer(**options(oracle.add_user(), max_pool_size=8)) as checkpointer:
+            await asyncio.gather(
+                *(checkpointer.save(saying(str(number)), f"t{number}") for number in range(8))
+            )
+            await asyncio.gather(*(checkpointer.save(saying(str(number)), "one") for number in range(8)))
+            assert len(await checkpointer.list_checkpoints("one", 100)) == 8
+            assert sorted(await checkpointer.list_threads()) == [
+                "one",
+                *(f"t{number}" for number in range(8)),
+            ]
+
+    asyncio.run(work())
+
+
+def test_messages_longer_than_an_expression_takes_are_stored_found_and_searched(
+    oracle: OracleDatabase,
+) -> None:
+    text = "walrus " + "é" * 40_000
+    with OracleSyncCheckpointer(**options(oracle.add_user())) as twin:
+        several = AgentState(messages=tuple(Message.user(f"{number} {text}") for number in range(3)))
+        twin.save(several, "several")
+        assert twin.load("several") == several
+        twin.delete("several")
+        saved = twin.save(saying(text), "t")
+        (hit,) = twin.search("walrus")
+        assert (hit["thread_id"], hit["checkpoint_id"]) == ("t", saved)
+        loaded = twin.load("t")
+        assert loaded is not None
+        assert loaded.messages[0].content == text
+
+
+def test_two_loops_use_one_object_each_with_its_own_pool(oracle: OracleDatabase) -> None:
+    checkpointer = OracleCheckpointer(**options(oracle.add_user()))
+    saved = asyncio.run(checkpointer.save(saying("x"), "t"))
+    assert asyncio.run(checkpointer.list_checkpoints("t")) == [saved]
+    asyncio.run(checkpointer.close())
+
+
+def test_the_stores_own_pool_can_be_used_as_the_notebook_does(oracle: OracleDatabase) -> None:
+    async def work() -> None:
+        store = OracleStore(**options(oracle.add_user(), table_name="notebook"))
+        await store.put(("a",), "k", {"v": 1})
+        pool = await store._get_pool()
+        async with pool.acquire() as connection, connection.cursor() as cursor:
+            await cursor.execute("DROP TABLE notebook PURGE")
+            await connection.commit()
+        await store.close()
+        async with OracleStore(**options(oracle.users[-1], table_name="notebook")) as again:
+            assert await again.get(("a",), "k") is None
+            await again.put(("a",), "k", {"v": 2})
+            assert await again.get(("a",), "k") == {"v": 2}
+
+    asyncio.run(work())
+
+
+def test_documents_blocking_and_not(oracle: OracleDatabase) -> None:
+    user = oracle.add_user()
+    with OracleSyncBackend(**options(user)) as backend:
+        backend.save("t", {"a": 1}, metadata={"m": 1})
+        assert backend.load("t") == {"a": 1}
+
+    async def work() -> None:
+        async with OracleBackend(**options(user)) as again:
+            await again.save(saying("hi"), "s")
+            assert await again.load("t") == {"a": 1}
+            assert await again.count() == 2
+
+    asyncio.run(work())
+
+
+def test_a_memory_is_kept_there_by_its_address(oracle: OracleDatabase) -> None:
+    async def work() -> None:
+        memory = resolve_memory(f"oracle://{oracle.add_user()}:secret@db.example:1521/app")
+        for user, text in (("ann", "I moved to Bergen last spring"), ("bob", "I play chess in Bergen")):
+            await memory.remember(Episode(text=text, session_id="s"), user_id=user)
+        found = await memory.recall("Where in Bergen?", user_id="ann")
+        assert [episode.text for episode in found] == ["I moved to Bergen last spring"]
+        await memory.aclose()
+
+    asyncio.run(work())
+
+
+def test_an_address_opens_both_contracts_on_one_pool(oracle: OracleDatabase) -> None:
+    async def work() -> None:
+        async with connect(f"oracle://{oracle.add_user()}:p%40ss@db.example:1521/app") as database:
+            await database.checkpointer.save(saying("x"), "t")
+            await database.store.put(("a",), "k", 1)
+            assert await database.store.get(("a",), "k") == 1
+
+    asyncio.run(work())
