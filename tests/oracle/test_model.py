@@ -61,9 +61,12 @@ def test_a_store_does_what_the_reference_does(
 ) -> None:
     user = oracle.add_user()
 
+    def open_reference(**others: Any) -> BaseStore:
+        return InMemoryStore(**others)
+
     def open_backend(**others: Any) -> BaseStore:
         return OracleStore(**options(user), **others)
 
     asyncio.run(
-        compare_stores(InMemoryStore, open_backend, steps, distance_metric=metric, reopen=True, every=16)
+        compare_stores(open_reference, open_backend, steps, distance_metric=metric, reopen=True, every=16)
     )
