@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from holdfast.core.messages import Message
 from holdfast.core.state import AgentState
 from holdfast.errors import (
+    Closed,
     Conflict,
     Corrupt,
     HoldfastError,
@@ -23,10 +24,11 @@ from holdfast.errors import (
     Unavailable,
 )
 from holdfast.memory.backends.mysql import MySQLCheckpointer, MySQLSyncCheckpointer
-from holdfast.memory.backends.mysql_engine import mysql_engine
+from holdfast.memory.backends.mysql_engine import MYSQL, mysql_engine
+from holdfast.memory.backends.mysql_session import MySession
 from holdfast.memory.backends.mysql_store import MySQLSyncStore
 from holdfast.memory.backends.mysql_text import MOST_ROWS_TEXT, literal, texts_of
-from holdfast.memory.backends.sql.plan import Plan, change, fetch, guard, last, many
+from holdfast.memory.backends.sql.plan import Plan, Statement, change, fetch, guard, last, many
 from holdfast.memory.backends.sql.schema import Schema
 from holdfast.memory.text import analyse
 from tests.servers.fixtures import MariaDatabase
@@ -205,6 +207,21 @@ def test_a_namespace_too_deep_for_the_database_is_refused(mariadb: MariaDatabase
         with pytest.raises(InvalidInput, match="Data too long"):
             store.put(("x" * 255,) * 20, "k", {})
         assert store.list_namespaces() == []
+
+
+def test_mysql_gets_its_own_name_of_the_collation_and_plain_indexes() -> None:
+    session = MySession(None)
+    tables = change(f"CREATE TABLE IF NOT EXISTS t (a {MYSQL.id_text})")
+    index = change("CREATE UNIQUE INDEX IF NOT EXISTS i ON t (a)")
+
+    def texts(statement: Statement) -> list[bytes]:
+        return [command.text for command in session._commands(statement, 0, False)]
+
+    assert b"COLLATE utf8mb4_nopad_bin" in texts(tables)[0]
+    session._mariadb = False
+    assert b"COLLATE utf8mb4_0900_bin" in texts(tables)[0]
+    assert b"nopad" not in texts(tables)[0]
+    assert texts(index) == [b"CREATE UNIQUE INDEX i ON t (a)"]
 
 
 # ── transactions ──────────────────────────────────────────────────────────────────────────────────
@@ -405,6 +422,23 @@ def test_a_forked_child_begins_anew(mariadb: MariaDatabase) -> None:
         assert [child.exitcode for child in children] == [0, 0]
         checkpointer.save(said("again"), "parent")
         assert sorted(checkpointer.list_threads()) == ["child 0", "child 1", "parent"]
+
+
+def test_closing_while_something_runs_leaves_no_connection_behind(mariadb: MariaDatabase) -> None:
+    async def run() -> None:
+        engine = mysql_engine(mariadb.url).using(NOTES)
+        await engine.read(lambda: fetch("SELECT 1"))
+        slow = asyncio.create_task(asyncio.wait_for(engine.read(lambda: fetch("SELECT SLEEP(0.5)")), 5))
+        await asyncio.sleep(0.1)
+        await engine.close()
+        assert await slow == [(0,)]
+        with pytest.raises(Closed):
+            await engine.read(lambda: fetch("SELECT 1"))
+        await asyncio.sleep(0.1)
+        ours = "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()"
+        assert mariadb.sql(ours) == [(0,)]
+
+    asyncio.run(run())
 
 
 def test_a_pool_that_is_used_up_says_so(mariadb: MariaDatabase) -> None:

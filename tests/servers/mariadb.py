@@ -28,6 +28,7 @@ _OPTIONS = (
     "--innodb-flush-method=nosync",
     "--innodb-doublewrite=0",
     "--innodb-flush-log-at-trx-commit=2",
+    "--innodb-file-per-table=0",
     "--innodb-buffer-pool-size=48M",
     "--innodb-log-file-size=32M",
     "--innodb-buffer-pool-dump-at-shutdown=0",

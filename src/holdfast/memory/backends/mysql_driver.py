@@ -27,6 +27,7 @@ class MySQLDriver:
     """What blocking and asynchronous connections share."""
 
     blocking = True
+    finishes = True
 
     def __init__(self, options: Mapping[str, Any], *, max_size: int, pool_timeout: float) -> None:
         flags = CLIENT.FOUND_ROWS | CLIENT.MULTI_STATEMENTS
@@ -163,6 +164,7 @@ class AsyncDriver(MySQLDriver):
     """Connections for event loops: each has its own, which are closed on it."""
 
     blocking = False
+    finishes = False
     _pools: LoopPools[_LoopPool] | None = None
 
     def start(self) -> None:
@@ -191,6 +193,7 @@ class AsyncDriver(MySQLDriver):
             else:
                 session = await self._connect()
             mine.used.add(session)
+            session.pool = mine
             return session
         except BaseException:
             mine.turns.release()
@@ -213,7 +216,7 @@ class AsyncDriver(MySQLDriver):
         return session
 
     async def release(self, session: MySession, *, broken: bool) -> None:
-        mine = self._mine()
+        mine = session.pool
         mine.used.discard(session)
         if broken or mine.closed:
             session.connection.close()

@@ -54,6 +54,7 @@ class MySession:
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
+        self.pool: Any = None  # the one that it goes back to
         self._packet = _A_PACKET
         self._mariadb = True
         self._open = False
@@ -124,7 +125,7 @@ class MySession:
         self._check_sizes(commands)
         start = 0
         while start < len(commands):
-            end = _portion(commands, start)
+            end = _portion(commands, start, min(_A_PACKET, self._packet - 1024))
             for number in range(start, end):
                 use, place = commands[number].use, commands[number].place
                 try:
@@ -159,13 +160,13 @@ class MySession:
                 )
 
 
-def _portion(commands: list[_Command], start: int) -> int:
+def _portion(commands: list[_Command], start: int, most: int) -> int:
     """How far the commands fit into a packet of modest size. What may fail without harm is sent alone."""
     size = 0
     for number in range(start, len(commands)):
         size += len(commands[number].text) + 1
         alone = commands[number].use == "index"
-        if number > start and (size > _A_PACKET or alone):
+        if number > start and (size > most or alone):
             return number
         if alone:
             return number + 1
