@@ -21,7 +21,7 @@ def open_reference(*, clock: Clock | None = None, ttl_seconds: float | None = No
 
 
 @settings(
-    max_examples=25,  # each takes a second: the plans are those of SQLite, which has more
+    max_examples=12,  # each takes seconds: the plans are those of SQLite, which has more
     suppress_health_check=[HealthCheck.function_scoped_fixture],  # each example has tables of its own
 )
 @given(steps=model_steps(), ttl_seconds=st.sampled_from([None, 300.0]), reopen=st.booleans())

@@ -36,8 +36,9 @@ def open_reference(*, clock: Clock | None = None, ttl_seconds: float | None = No
 
 
 @settings(
-    max_examples=10, suppress_health_check=_SHARED
-)  # each takes seconds: SQLite runs the same plans more often
+    max_examples=4,  # each takes seconds: SQLite runs the same plans more often
+    suppress_health_check=_SHARED,
+)
 @given(steps=model_steps(), ttl_seconds=st.sampled_from([None, 300.0]), reopen=st.booleans())
 def test_a_checkpointer_does_what_the_reference_does(
     oracle: OracleDatabase, steps: list[Step], ttl_seconds: float | None, reopen: bool
@@ -53,8 +54,9 @@ def test_a_checkpointer_does_what_the_reference_does(
 
 
 @settings(
-    max_examples=10, suppress_health_check=_SHARED
-)  # each takes seconds: SQLite runs the same plans more often
+    max_examples=4,  # each takes seconds: SQLite runs the same plans more often
+    suppress_health_check=_SHARED,
+)
 @given(steps=store_steps(), metric=st.sampled_from(list(Metric)))
 def test_a_store_does_what_the_reference_does(
     oracle: OracleDatabase, steps: list[StoreStep], metric: Metric
