@@ -14,6 +14,7 @@ from holdfast.memory.backends import OracleBackend, OracleSyncBackend
 from holdfast.memory.backends.oracle import OracleCheckpointer, OracleSyncCheckpointer
 from holdfast.memory.backends.oracle_sql import oracle_text
 from holdfast.memory.backends.oracle_store import OracleStore
+from holdfast.memory.backends.schemas import ddl
 from tests.oracle.database import OracleDatabase
 from tests.oracle.driver import SyncPool
 
@@ -71,6 +72,18 @@ def test_a_user_with_rights_to_rows_only_uses_tables_that_another_owns(oracle: O
     )
     for make in (OracleCheckpointer, OracleStore):
         asyncio.run(_touch(make(**options(worker, schema_name=owner, auto_create_table=False))))
+
+
+def test_what_holdfast_schema_prints_makes_an_empty_schema_ready(oracle: OracleDatabase) -> None:
+    owner = oracle.add_user()
+    pool = SyncPool(oracle, options(owner))
+    with pool.acquire() as connection:
+        for statement in ddl("oracle"):
+            connection.cursor().execute(statement)
+        connection.commit()
+    pool.close()
+    for make in (OracleCheckpointer, OracleStore):
+        asyncio.run(_touch(make(**options(owner, auto_create_table=False))))
 
 
 async def _touch(opened: Any) -> None:

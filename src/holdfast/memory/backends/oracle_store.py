@@ -4,12 +4,25 @@ from typing import Any
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.errors import Unsupported
-from holdfast.memory.backends.oracle_engine import ORACLE, PORT, oracle_engine
+from holdfast.memory.backends.oracle_engine import ORACLE, PORT, Postings, oracle_engine
+from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.items_schema import ItemTables, items_schema
 from holdfast.memory.backends.sql.items_store import VECTOR_CACHE_BYTES, SqlStore
 from holdfast.memory.backends.sql.items_versions import OneCounter
+from holdfast.memory.backends.sql.schema import Schema, checkpoint_schema
 from holdfast.memory.backends.sql.server_engine import ServerEngine
 from holdfast.memory.sync_store import SyncStore
+
+
+def oracle_items(table_name: str, schema_name: str | None = None) -> ItemTables:
+    """The names of a store's tables, in Oracle's dialect. Writers of a store take turns at its counter."""
+    return ItemTables(ORACLE, table_name, OneCounter(ORACLE.lock), schema_name)
+
+
+def oracle_schemas(table_name: str, items_table: str) -> tuple[Schema, ...]:
+    """The tables of a checkpointer, a saver and a store of these names."""
+    tables = Tables(ORACLE, Postings(), table_name)
+    return checkpoint_schema(tables, tables.text.ddl(tables.words)), items_schema(oracle_items(items_table))
 
 
 class OracleStore(SqlStore):
@@ -42,7 +55,7 @@ class OracleStore(SqlStore):
         owns_engine: bool = False,
         **connection: Any,
     ) -> None:
-        tables = ItemTables(ORACLE, table_name, OneCounter(ORACLE.lock), schema_name)
+        tables = oracle_items(table_name, schema_name)
         self._server = engine or oracle_engine(
             dsn,
             user=user,

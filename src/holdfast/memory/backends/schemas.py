@@ -12,6 +12,7 @@ from holdfast.memory.backends.sql.schema import Schema, creation
 __all__ = ["DIALECTS", "ddl"]
 
 DIALECTS: Final[Mapping[str, str]] = {
+    "oracle": "holdfast.memory.backends.oracle_store:oracle_schemas",
     "postgresql": "holdfast.memory.backends.postgres:postgres_schemas",
     "sqlite": "holdfast.memory.backends.sqlite_store:sqlite_schemas",
 }
@@ -19,7 +20,13 @@ DIALECTS: Final[Mapping[str, str]] = {
 
 
 def ddl(dialect: str, *, table_name: str = "holdfast", items_table: str = "holdfast_items") -> list[str]:
-    """The statements that make a database ready, each safe to run again."""
+    """The statements that make a database ready, each safe to run again (on Oracle: one that says that the name is
+    used already has nothing to do)."""
     module, _, name = DIALECTS[dialect].partition(":")
     schemas: Callable[[str, str], tuple[Schema, ...]] = getattr(import_module(module), name)
-    return [statement for schema in schemas(table_name, items_table) for statement in creation(schema)]
+    statements = [statement for schema in schemas(table_name, items_table) for statement in creation(schema)]
+    if dialect == "oracle":
+        from holdfast.memory.backends.oracle_sql import oracle_text
+
+        return [oracle_text(statement).sql for statement in statements]
+    return statements
