@@ -27,16 +27,17 @@ def saying(text: str) -> AgentState:
     return AgentState().with_message(Message.user(text))
 
 
+_FROM_DUAL = "SELECT a FROM (SELECT 0 AS a FROM DUAL UNION ALL SELECT 1 AS a FROM DUAL) x"
+
+
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
         ("SELECT a FROM t WHERE b = ? LIMIT ?", "SELECT a FROM t WHERE b = :p1 FETCH FIRST :p2 ROWS ONLY"),
         ("SELECT pos, size FROM t LIMIT 1", 'SELECT pos, "SIZE" FROM t FETCH FIRST 1 ROWS ONLY'),
         ("SELECT a, '' FROM t", "SELECT a, ' ' FROM t"),
-        (
-            "INSERT INTO t (a) SELECT ? WHERE ? IS NOT NULL",
-            "INSERT INTO t (a) SELECT :p1 FROM DUAL WHERE :p2 IS NOT NULL",
-        ),
+        ("SELECT a FROM (SELECT 0 AS a UNION ALL SELECT 1 AS a) x", _FROM_DUAL),
+        ("UPDATE t SET number = number + ?", 'UPDATE t SET "NUMBER" = "NUMBER" + :p1'),
         ("CREATE INDEX IF NOT EXISTS i ON t (a)", "CREATE INDEX i ON t (a)"),
         (
             "SELECT a, b FROM t ORDER BY a, b LIMIT ? FOR UPDATE",

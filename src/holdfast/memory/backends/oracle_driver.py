@@ -70,9 +70,6 @@ class OracleSession:
 
     async def _run(self, cursor: Any, statement: Statement) -> Any:
         kind, sql, params, _ = statement
-        if sql.startswith("LOCK"):
-            await _done(cursor.execute(sql))
-            return []
         text = oracle_text(sql)
         if kind == "many":
             return await self._run_many(cursor, text.sql, [bound(text, row) for row in params])

@@ -9,13 +9,12 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-_RESERVED = re.compile(r"\bsize\b")
+_RESERVED = re.compile(r"\b(?:size|number)\b")  # types are written in capitals
 _LIMIT = re.compile(r"\bLIMIT (\?|\d+)")
 _LOCKED_LIMIT = re.compile(
     r"SELECT (?P<columns>[\w, ]+) FROM (?P<table>[\w.]+) (?P<order>ORDER BY [\w, ]+) LIMIT \? FOR UPDATE"
 )
-_NO_TABLE = re.compile(r"SELECT ((?:\?, )*\?) WHERE")
-_NOT_NULL_FIRST = re.compile(r"NOT NULL (GENERATED (?:ALWAYS|BY DEFAULT) AS IDENTITY)")
+_NO_TABLE = re.compile(r"SELECT (\d+ AS \w+)(?= UNION|\))")
 _CREATE = re.compile(r"CREATE (TABLE|INDEX|UNIQUE INDEX) IF NOT EXISTS ")
 
 LONGEST_TEXT = 4000
@@ -40,10 +39,9 @@ class OracleText(NamedTuple):
 def oracle_text(sql: str) -> OracleText:
     """The statement for Oracle, and the names of its binds in their order."""
     text, created = _CREATE.subn(r"CREATE \1 ", " ".join(sql.split()))
-    text = _RESERVED.sub('"SIZE"', text)
+    text = _RESERVED.sub(lambda word: f'"{word[0].upper()}"', text)
     text = text.replace("''", "' '")
-    text = _NO_TABLE.sub(r"SELECT \1 FROM DUAL WHERE", text)
-    text = _NOT_NULL_FIRST.sub(r"\1 NOT NULL", text)
+    text = _NO_TABLE.sub(r"SELECT \1 FROM DUAL", text)
     text = _LOCKED_LIMIT.sub(_locked, text)
     text = _LIMIT.sub(r"FETCH FIRST \1 ROWS ONLY", text)
     first, *rest = text.split("?")

@@ -89,7 +89,7 @@ def _open(
     writers need not wait until the page is done.
     """
     number = scope_number(t.threads, *place)
-    waiting = [rows(t.dialect.settling.replace("{threads}", t.threads), number)] if t.dialect.settling else []
+    waiting = [rows(t.dialect.settling, number)] if t.dialect.settling else []
     spans = [(1, FOREVER)] if after is None else RecencyCursor.open(after, kind, 0).spans(FOREVER)
     batch = [*waiting, _newest_number(t, place), *(query(low, high) for low, high in spans)]
     batch[0] = batch[0]._replace(mark=FRESH | LAST)
