@@ -28,7 +28,7 @@ from holdfast.memory.backends.mysql_engine import MYSQL, mysql_engine
 from holdfast.memory.backends.mysql_session import MySession
 from holdfast.memory.backends.mysql_store import MySQLSyncStore
 from holdfast.memory.backends.mysql_text import MOST_ROWS_TEXT, literal, texts_of
-from holdfast.memory.backends.sql.plan import Plan, Statement, change, fetch, guard, last, many
+from holdfast.memory.backends.sql.plan import Plan, Statement, change, fetch, guard, last, many, rows
 from holdfast.memory.backends.sql.schema import Schema
 from holdfast.memory.text import analyse
 from tests.servers.fixtures import MariaDatabase
@@ -222,6 +222,24 @@ def test_mysql_gets_its_own_name_of_the_collation_and_plain_indexes() -> None:
     assert b"COLLATE utf8mb4_0900_bin" in texts(tables)[0]
     assert b"nopad" not in texts(tables)[0]
     assert texts(index) == [b"CREATE UNIQUE INDEX i ON t (a)"]
+
+
+def test_what_is_asked_of_a_thread_or_for_the_newest_is_found_by_an_index(mariadb: MariaDatabase) -> None:
+    with MySQLSyncCheckpointer(mariadb.url) as checkpointer:
+        for number in range(200):
+            checkpointer.save(said("common"), f"t{number}")
+        checkpointer.search("common")
+    mariadb.sql("ANALYZE TABLE holdfast_threads, holdfast_words, holdfast_entries")
+    mine = "scope = ? AND ns = ?"
+    ids = "SELECT id FROM holdfast_entries WHERE life = ? AND searchable = 1"
+    for statement in (
+        rows(f"SELECT MAX(saved) FROM holdfast_threads WHERE {mine}", "d", "a"),
+        rows(f"SELECT life FROM holdfast_threads WHERE {mine} AND thread_id = ? FOR UPDATE", "d", "a", "t1"),
+        change(f"DELETE FROM holdfast_words WHERE id IN ({ids})", b"\0" * 16),
+    ):
+        (text,) = texts_of(statement, True)
+        plan = mariadb.sql(f"EXPLAIN {text.decode()}")
+        assert not [step for step in plan if step[3] == "ALL" and step[2] != "<derived2>"], plan
 
 
 # ── transactions ──────────────────────────────────────────────────────────────────────────────────

@@ -11,6 +11,7 @@ from holdfast.memory.backends.sql.plan import Statement
 MOST_ROWS_TEXT = 400_000
 """Bytes of one insert of many rows: the server takes at least a megabyte at once."""
 _DELETE_IN = re.compile(r"DELETE FROM (\S+) (WHERE \w+ IN \(SELECT )")
+_NEWEST = re.compile(r"SELECT MAX\(saved\) (FROM \S+ WHERE scope = \? AND ns = \?)")
 _INDEX = re.compile(r"CREATE (UNIQUE )?INDEX IF NOT EXISTS ")
 _VALUES = re.compile(r"(INSERT INTO .* VALUES )(\([^()]*\))", re.DOTALL)
 
@@ -25,6 +26,8 @@ def _pieces(sql: str) -> tuple[bytes, ...]:
     """The text around the placeholders; none of ours has a question mark for another purpose."""
     # With its name said twice the rows are found by way of the subquery, else all of the table is looked through.
     text = _DELETE_IN.sub(r"DELETE \1 FROM \1 \2", sql)
+    # The end of an index over parts of columns is only looked up where the rows are asked for in its order.
+    text = _NEWEST.sub(r"SELECT MAX(saved) FROM (SELECT saved \1 ORDER BY saved DESC LIMIT 1) newest", text)
     text = _INDEX.sub(lambda found: f"CREATE {found[1] or ''}INDEX ", text)
     return tuple(part.encode() for part in text.split("?"))
 
