@@ -6,6 +6,7 @@ import select
 import socket
 import threading
 from collections.abc import Mapping
+from ssl import SSLSocket
 from typing import Any
 
 import pymysql
@@ -21,6 +22,7 @@ from holdfast.memory.backends.sql.schema import Schema
 from holdfast.memory.backends.sql.server_engine import Failure
 
 _OF_PARENTS: list[Any] = []
+_NO_TLS = "the server does not offer TLS, which is asked for"
 
 
 class MySQLDriver:
@@ -96,6 +98,9 @@ class BlockingDriver(MySQLDriver):
                         return session
                     session.connection._force_close()
             session = MySession(self._connect())
+            if self._options["ssl"] is not None and not isinstance(session.connection._sock, SSLSocket):
+                session.connection._force_close()
+                raise Unavailable(f"{self.place}: {_NO_TLS}")
             await session.set_up()
             return session
         except BaseException:
@@ -207,7 +212,7 @@ class AsyncDriver(MySQLDriver):
         try:
             transport = connection._writer.transport
             if self._options["ssl"] is not None and transport.get_extra_info("ssl_object") is None:
-                raise Unavailable(f"{self.place}: the server does not offer TLS, which is asked for")
+                raise Unavailable(f"{self.place}: {_NO_TLS}")
             session = MySession(connection)
             await session.set_up()
         except BaseException:
