@@ -38,9 +38,12 @@ class Dialect:
     settling: str = ""
     # What the column `c.lists` leads through, as rows: life, log, first_pos, end_pos; with it, one batch reads a state.
     spans: str = ""
-    queued: bool = (
-        False  # what is to be indexed is listed in a table: row numbers may be committed out of order
-    )
+    # Metadata as the database's own JSON: its indexes (of ``{table}``, names begin with ``{prefix}``), and a condition
+    # on the column `c.metadata`, with a JSON object as parameter, that all rows which contain it meet.
+    metadata_indexes: tuple[str, ...] = ()
+    metadata_contains: str = ""
+    # What is to be indexed is listed in a table: row numbers may be committed out of order.
+    queued: bool = False
 
     def where(self, condition: str) -> str:
         """Leave other rows out of an index, where the database can; the index is right either way."""

@@ -114,6 +114,7 @@ def _for_servers(t: Tables) -> tuple[str, ...]:
         f"""CREATE TABLE {t.unindexed} (
             life {d.key} NOT NULL, log {d.number} NOT NULL, pos {d.number} NOT NULL, PRIMARY KEY (life, log, pos))""",
         f"CREATE INDEX {t.prefix}_forks_life ON {t.forks} (life, upto)",
+        *(index.format(prefix=t.prefix, table=t.checkpoints) for index in d.metadata_indexes),
     )
 
 
