@@ -198,9 +198,9 @@ def test_cancelling_a_save_finishes_it_or_leaves_nothing_and_the_connection_is_o
                 saving = asyncio.create_task(checkpointer.save(said("0", f"{turn}"), "t", parent=parent))
                 for _ in range(turn % 10):
                     await asyncio.sleep(0)
-                saving.cancel()
-                with pytest.raises(asyncio.CancelledError):
-                    await saving
+                if saving.cancel():  # else it was done
+                    with pytest.raises(asyncio.CancelledError):
+                        await saving
                 head = await checkpointer.head("t")
                 assert head is not None
                 assert parent in (head.checkpoint_id, head.parent_id)
@@ -218,7 +218,7 @@ def test_cancelling_a_save_finishes_it_or_leaves_nothing_and_the_connection_is_o
 def test_every_loop_has_its_own_connections_and_those_of_a_loop_that_ended_are_closed(
     postgres: Database,
 ) -> None:
-    checkpointer = PostgreSQLCheckpointer(postgres.url, max_pool_size=2)
+    checkpointer = PostgreSQLCheckpointer(postgres.url, max_pool_size=1)
     for turn in range(6):
         asyncio.run(checkpointer.save(said(f"{turn}"), "t"))
     running = threading.Event()
