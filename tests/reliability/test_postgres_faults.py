@@ -4,6 +4,7 @@ error is one of ours."""
 import asyncio
 import os
 import signal
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from holdfast.core.messages import Message
 from holdfast.core.state import AgentState
 from holdfast.errors import Conflict, Corrupt, HoldfastError, SchemaMismatch, StorageFull, Unavailable
-from holdfast.memory.backends import PostgreSQLSyncCheckpointer
+from holdfast.memory.backends import PostgreSQLCheckpointer, PostgreSQLSyncCheckpointer
 from holdfast.memory.backends.postgres_engine import postgres_engine
 from holdfast.memory.backends.sql.plan import Plan, change, fetch, last
 from holdfast.memory.backends.sql.schema import Schema
@@ -130,7 +131,7 @@ def test_a_plan_that_breaks_before_it_commits_is_run_again(database: AnyDatabase
 
 def test_more_callers_than_connections_wait_and_are_told_when_it_takes_too_long(postgres: Database) -> None:
     async def run() -> None:
-        engine = postgres_engine(postgres.url, max_pool_size=1, pool_timeout=0.2).using(NOTES)
+        engine = postgres_engine(postgres.url, max_pool_size=1, pool_timeout=3).using(NOTES)
         await engine.read(lambda: fetch("SELECT 1"))
         assert await asyncio.gather(*(engine.read(lambda: fetch("SELECT 1")) for _ in range(20)))
         with psycopg.connect(postgres.url) as holding:
@@ -183,7 +184,9 @@ def test_every_error_of_the_server_is_one_of_ours(
 
 
 def test_a_statement_that_takes_too_long_and_a_table_that_is_gone(postgres: Database) -> None:
-    url = f"{postgres.url}&options=-c%20statement_timeout%3D100"
+    with PostgreSQLSyncCheckpointer(postgres.url) as checkpointer:
+        checkpointer.load("t")
+    url = f"{postgres.url}&options=-c%20statement_timeout%3D1000"
     with PostgreSQLSyncCheckpointer(url) as checkpointer:
         checkpointer.save(said("x"), "t")
         with psycopg.connect(postgres.url) as holding:
@@ -206,9 +209,9 @@ def test_cancelling_a_save_finishes_it_or_leaves_nothing_and_the_connection_is_o
                 saving = asyncio.create_task(checkpointer.save(said("0", f"{turn}"), "t", parent=parent))
                 for _ in range(turn % 10):
                     await asyncio.sleep(0)
-                saving.cancel()
-                with pytest.raises(asyncio.CancelledError):
-                    await saving
+                if saving.cancel():  # else it was done
+                    with pytest.raises(asyncio.CancelledError):
+                        await saving
                 head = await checkpointer.head("t")
                 assert head is not None
                 assert parent in (head.checkpoint_id, head.parent_id)
@@ -221,6 +224,49 @@ def test_cancelling_a_save_finishes_it_or_leaves_nothing_and_the_connection_is_o
             assert await checkpointer.load("t") is not None
 
     asyncio.run(run())
+
+
+def test_every_loop_has_its_own_connections_and_those_of_a_loop_that_ended_are_closed(
+    postgres: Database,
+) -> None:
+    checkpointer = PostgreSQLCheckpointer(postgres.url, max_pool_size=1)
+    for turn in range(6):
+        asyncio.run(checkpointer.save(said(f"{turn}"), "t"))
+    running = threading.Event()
+    done = threading.Event()
+
+    async def elsewhere() -> None:
+        await checkpointer.save(said("elsewhere"), "t")
+        running.set()
+        while not done.is_set():
+            await asyncio.sleep(0.01)
+
+    other = threading.Thread(target=lambda: asyncio.run(elsewhere()))
+    other.start()
+    assert running.wait(30)
+
+    async def connections(most: int) -> int:
+        """How many there are, once a server that closes them has come so far."""
+        query = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database()"
+        for _ in range(500):
+            if postgres.sql(query)[0][0] <= most:
+                break
+            await asyncio.sleep(0.02)
+        return int(postgres.sql(query)[0][0])
+
+    async def close() -> None:
+        assert len(await checkpointer.list_checkpoints("t")) == 7
+        assert (
+            await connections(5) <= 5
+        )  # two loops that run, and this question: the six that ended have none
+        await checkpointer.close()
+        assert await connections(1) == 1
+
+    try:
+        asyncio.run(close())
+    finally:
+        done.set()
+        other.join()
 
 
 def test_a_forked_child_has_connections_of_its_own(postgres: Database) -> None:

@@ -16,7 +16,7 @@ from pymysql.constants import CLIENT
 from holdfast.core.errors import Unavailable
 from holdfast.memory.backends.mysql_errors import PoolTimeout, failure
 from holdfast.memory.backends.mysql_session import TAKE_MIGRATION_LOCK, MySession
-from holdfast.memory.backends.sql.loops import LoopPools
+from holdfast.memory.backends.sql.server_pools import LoopPools
 from holdfast.memory.backends.sql.plan import Plan, fetch
 from holdfast.memory.backends.sql.schema import Schema
 from holdfast.memory.backends.sql.server_engine import Failure
@@ -176,7 +176,7 @@ class AsyncDriver(MySQLDriver):
         if self._pools is not None:
             # Of the parent: to forget them would close them, and tell the parent's event loop.
             _OF_PARENTS.append(self._pools)
-        self._pools = LoopPools(lambda: _LoopPool(self._size))
+        self._pools = LoopPools(lambda: _LoopPool(self._size), _LoopPool.close, _LoopPool.abandon)
 
     def _mine(self) -> _LoopPool:
         assert self._pools is not None

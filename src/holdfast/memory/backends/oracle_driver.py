@@ -127,6 +127,7 @@ class OracleDriver:
     """What blocking and asynchronous connections share. ``schema``: where the tables are, if not the user's own."""
 
     blocking = True
+    finishes = True
 
     def __init__(self, arguments: Mapping[str, Any], *, schema: str | None, call_timeout: int) -> None:
         self._arguments = {
@@ -245,6 +246,7 @@ class AsyncOracleDriver(OracleDriver):
     """Connections for event loops: each has its own pool, which is closed on it."""
 
     blocking = False
+    finishes = False
 
     def start(self) -> None:
         self._pools: dict[int, tuple[weakref.ref[asyncio.AbstractEventLoop], Any]] = {}

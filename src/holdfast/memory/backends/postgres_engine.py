@@ -16,6 +16,18 @@ _SPANS = """SELECT
     FROM jsonb_each(CAST(c.lists AS JSONB)) l
     CROSS JOIN LATERAL jsonb_array_elements(l.value) WITH ORDINALITY p (segment, place)"""
 
+# JSONB has no NUL and no lone surrogates: what has an escape is found by an index of its own, and looked at.
+_ESCAPED = "STRPOS({0}metadata, '\\u') > 0"
+_JSONB = "CASE WHEN STRPOS({0}metadata, '\\u') = 0 THEN CAST({0}metadata AS JSONB) END"
+_METADATA_INDEXES = (
+    f"""CREATE INDEX {{prefix}}_checkpoints_metadata ON {{table}}
+        USING GIN (({_JSONB.format("")}) jsonb_path_ops) WHERE metadata <> '{{{{}}}}'""",
+    f"CREATE INDEX {{prefix}}_checkpoints_escaped ON {{table}} (life) WHERE {_ESCAPED.format('')}",
+)
+_CONTAINS = (
+    f"((c.metadata <> '{{}}' AND {_JSONB.format('c.')} @> CAST(? AS JSONB)) OR {_ESCAPED.format('c.')})"
+)
+
 POSTGRES = Dialect(
     name="postgres",
     key="BYTEA",
@@ -34,6 +46,8 @@ POSTGRES = Dialect(
     holding="(SELECT pg_advisory_xact_lock_shared(?)) IS NOT NULL",
     settling="SELECT pg_advisory_xact_lock(?)",
     spans=_SPANS,
+    metadata_indexes=_METADATA_INDEXES,
+    metadata_contains=_CONTAINS,
     queued=True,
 )
 

@@ -4,7 +4,6 @@ psycopg's cursors take several times as long for this as libpq itself, which is 
 have few types of parameters, and none is prepared (a pooler in transaction mode would not know it the next time).
 """
 
-import inspect
 from collections.abc import Generator, Sequence
 from functools import lru_cache
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from psycopg import AsyncConnection, Connection, abc, errors, generators, pq
 from psycopg.adapt import Transformer
 
+from holdfast.memory.backends.postgres_turn import Turn
 from holdfast.memory.backends.sql.plan import GUARD, Batch, Statement
 
 _BINARY = 1
@@ -50,6 +50,7 @@ class PgSession:
 
     def __init__(self, connection: AnyConnection) -> None:
         self.connection = connection
+        self._writes = False
         self._stale = False  # a guard has ended the transaction; the server still waits to be told
 
     @property
@@ -84,9 +85,12 @@ class PgSession:
             pipeline.add(statement)
         if commit and not alone:
             pipeline.control(b"COMMIT")
-        waiting = self.connection.wait(pipeline.exchange())
-        if inspect.isawaitable(waiting):
-            await waiting
+        if begin:
+            self._writes = begin not in ("read", "fresh")
+        if isinstance(self.connection, Connection):
+            self.connection.wait(pipeline.exchange())
+        else:
+            await Turn(pipeline.exchange(), self.connection.pgconn.socket, finishes=self._writes)
         try:
             return pipeline.results()
         except _GuardFailed as failed:

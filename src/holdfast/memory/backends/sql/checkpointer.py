@@ -48,7 +48,7 @@ class SqlCheckpointer(BaseCheckpointer):
         self._owns_engine = owns_engine
         self._tables = tables
         self._heads = Heads()
-        self._saver = saving.new_saver(tables, self._heads, index=text_index)
+        self._saver = saving.new_saver(tables, self._heads)
         self._index_text = text_index
         self._unindexed = [0]  # shared with the scoped views
 

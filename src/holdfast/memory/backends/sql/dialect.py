@@ -38,12 +38,14 @@ class Dialect:
     settling: str = ""
     # What the column `c.lists` leads through, as rows: life, log, first_pos, end_pos; with it, one batch reads a state.
     spans: str = ""
-    queued: bool = (
-        False  # what is to be indexed is listed in a table: row numbers may be committed out of order
-    )
-    counted: bool = (
-        False  # the numbers of saves come from a table of ours instead, in the order of the commits
-    )
+    # Metadata as the database's own JSON: its indexes (of ``{table}``, names begin with ``{prefix}``), and a condition
+    # on the column `c.metadata`, with a JSON object as parameter, that all rows which contain it meet.
+    metadata_indexes: tuple[str, ...] = ()
+    metadata_contains: str = ""
+    # What is to be indexed is listed in a table: row numbers may be committed out of order.
+    queued: bool = False
+    # The numbers of saves come from a table of ours instead, in the order of the commits.
+    counted: bool = False
     path_text: str = ""  # type of an encoded namespace of any depth, if it is not that of an id
 
     def where(self, condition: str) -> str:

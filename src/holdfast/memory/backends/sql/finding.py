@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from holdfast.core import codec
 from holdfast.core.errors import Corrupt
 from holdfast.memory.backends.sql import text_index
 from holdfast.memory.backends.sql.dialect import Tables
@@ -142,8 +143,11 @@ def list_infos(
     kind = "checkpoints" if where is None else "query"
     size = max(_THREADS_A_QUERY, limit + 1)
 
+    containing, within = _containing(t, where)
+
     def query(low: int, high: int) -> Statement:
-        return _saved_between(t, (scope, ns), (low, high), f", {THREAD_COLUMNS}", "", (), size, now)
+        columns = f", {THREAD_COLUMNS}"
+        return _saved_between(t, (scope, ns), (low, high), columns, *within, size, now)
 
     listing = yield from _open(t, (scope, ns), after, kind, query)
     cursor = listing.cursor
@@ -158,11 +162,12 @@ def list_infos(
                     for each in some
                 ]
                 results = yield [
-                    newest_query(t, *each, _CHECKPOINTS_A_QUERY) for each in zip(some, befores, strict=True)
+                    newest_query(t, *each, _CHECKPOINTS_A_QUERY, containing)
+                    for each in zip(some, befores, strict=True)
                 ]
                 for thread, first_infos in zip(some, results, strict=True):
                     most = limit - len(found) + 1
-                    for row in (yield from _matching(t, thread, first_infos, where, most)):
+                    for row in (yield from _matching(t, thread, first_infos, where, containing, most)):
                         if len(found) == limit:
                             return Page(found, cursor.encode(kind))
                         found.append(row.info(decode_id(thread.thread_id)))
@@ -173,8 +178,27 @@ def list_infos(
     return Page(found, (yield from _rest(t, (scope, ns), listing, cursor, kind, size)))
 
 
+Condition = tuple[str, tuple[Any, ...]]
+
+
+def _containing(t: Tables, where: tuple[str, Any] | None) -> tuple[Condition, Condition]:
+    """What narrows the search, where the database has an index for it: conditions on checkpoints and on threads."""
+    text = "" if where is None else codec.dumps({where[0]: where[1]})
+    contains = t.dialect.metadata_contains
+    if not text or not contains or "\\u" in text:  # what has to be escaped is not in every database's JSON
+        return ("", ()), ("", ())
+    own = f"SELECT c.life FROM {t.checkpoints} c WHERE {contains}"
+    # A fork may have inherited one, from any of its ancestors: all forks are looked at.
+    return (f" AND {contains}", (text,)), (f" AND (life IN ({own}) OR base IS NOT NULL)", (text,))
+
+
 def _matching(
-    t: Tables, thread: ThreadRow, first: Sequence[Row], where: tuple[str, Any] | None, most: int
+    t: Tables,
+    thread: ThreadRow,
+    first: Sequence[Row],
+    where: tuple[str, Any] | None,
+    containing: Condition,
+    most: int,
 ) -> Plan[list[CheckpointRow]]:
     """The thread's newest checkpoints that match, so many at the most; ``first`` are the newest of all."""
     matching: list[CheckpointRow] = []
@@ -187,7 +211,7 @@ def _matching(
                     return matching
         if len(found) < _CHECKPOINTS_A_QUERY:
             return matching
-        (found,) = yield [newest_query(t, thread, found[-1][1], _CHECKPOINTS_A_QUERY)]
+        (found,) = yield [newest_query(t, thread, found[-1][1], _CHECKPOINTS_A_QUERY, containing)]
 
 
 def _groups(t: Tables, threads: Sequence[ThreadRow]) -> Iterator[Sequence[ThreadRow]]:

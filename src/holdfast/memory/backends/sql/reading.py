@@ -165,9 +165,12 @@ def find(
     return None if found is None else (thread, found)
 
 
-def newest_query(t: Tables, thread: ThreadRow, before: int | None, limit: int) -> Statement:
-    """Checkpoints that the thread shows, newest first, without their states."""
+def newest_query(
+    t: Tables, thread: ThreadRow, before: int | None, limit: int, also: tuple[str, tuple[Any, ...]] = ("", ())
+) -> Statement:
+    """Checkpoints that the thread shows, newest first, without their states. ``also``: one more condition on them."""
     condition, params = visible(t, thread)
+    condition, params = condition + also[0], [*params, *also[1]]
     if before is not None:
         condition, params = f"{condition} AND c.seq < ?", [*params, before]
     return rows(

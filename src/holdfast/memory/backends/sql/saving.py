@@ -291,9 +291,9 @@ class ListingSaver(Saver):
         return [*super()._insert(head, known, entries, new), listed]
 
 
-def new_saver(tables: Tables, heads: Heads, *, index: bool = True) -> Saver:
-    """The saver for these tables. ``index``: what it saves is to be searched."""
-    return (ListingSaver if index and tables.dialect.queued else Saver)(tables, heads)
+def new_saver(tables: Tables, heads: Heads) -> Saver:
+    """The saver for these tables. Where what is to be indexed is listed, it always is: others may search for it."""
+    return (ListingSaver if tables.dialect.queued else Saver)(tables, heads)
 
 
 def _shared(stored: Sequence[str], ours: tuple[Any, ...], encode: Callable[[Any], str]) -> tuple[Any, ...]:

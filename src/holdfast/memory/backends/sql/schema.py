@@ -116,6 +116,7 @@ def _for_servers(t: Tables) -> tuple[str, ...]:
     return (
         f"""CREATE TABLE {t.unindexed} (
             life {d.key} NOT NULL, log {d.number} NOT NULL, pos {d.number} NOT NULL, PRIMARY KEY (life, log, pos))""",
+        *(index.format(prefix=t.prefix, table=t.checkpoints) for index in d.metadata_indexes),
     )
 
 

@@ -66,6 +66,8 @@ class Driver(Protocol):
     place: str
     """The database as errors name it: without secrets."""
     blocking: bool
+    finishes: bool
+    """Whether a batch that was sent in a transaction that writes is waited for though its caller is cancelled."""
 
     async def acquire(self) -> Session: ...
     async def release(self, session: Any, *, broken: bool) -> None: ...
@@ -124,7 +126,7 @@ class ServerEngine:
 
     def write(self, plan: PlanFactory[T], schema: Schema) -> Awaitable[T]:
         running = self._run(plan, schema, write=True)
-        return running if self.driver.blocking else _to_its_end(running)
+        return running if self.driver.finishes else _to_its_end(running)
 
     def later(self, plan: PlanFactory[Any], schema: Schema) -> None:
         upkeep = self._quietly(plan, schema)

@@ -22,6 +22,7 @@ from holdfast.memory.backends.sql.plan import (
     change,
     execute,
     fetch,
+    heavy,
     last,
     many,
     rows,
@@ -190,7 +191,8 @@ def _catch_up_queue(t: Tables, limit: int) -> Plan[int]:
     if not found:
         return 0
     place = "life = ? AND log = ? AND pos = ?"
-    entries = yield [rows(f"SELECT id, life, body FROM {t.entries} WHERE {place}", *key) for key in found]
+    body = f"SELECT id, life, body FROM {t.entries} WHERE {place}"
+    entries = yield heavy([rows(body, *key) for key in found])
     yield [
         many(f"DELETE FROM {t.unindexed} WHERE {place}", found)._replace(mark=REPEATABLE),
         t.text.add(t.words, _index_rows(row for one in entries for row in one)),
