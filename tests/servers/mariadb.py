@@ -130,8 +130,8 @@ class MariaServer:
             return list(cursor.fetchall())
 
     def _ready(self) -> bool:
-        # The driver forgets a socket that nobody answers. One that listens is not yet one that serves, and a server that
-        # is told to stop in between never does.
+        # The driver forgets a socket that nobody answers. One that listens is not yet one that serves: a server that is
+        # told to stop in between never does.
         with socket.socket(socket.AF_UNIX) as trying:
             if trying.connect_ex(str(self.socket)) != 0:
                 return False
