@@ -16,10 +16,10 @@ from pymysql.constants import CLIENT
 from holdfast.core.errors import Unavailable
 from holdfast.memory.backends.mysql_errors import PoolTimeout, failure
 from holdfast.memory.backends.mysql_session import TAKE_MIGRATION_LOCK, MySession
-from holdfast.memory.backends.sql.server_pools import LoopPools
 from holdfast.memory.backends.sql.plan import Plan, fetch
 from holdfast.memory.backends.sql.schema import Schema
 from holdfast.memory.backends.sql.server_engine import Failure
+from holdfast.memory.backends.sql.server_pools import LoopPools
 
 _OF_PARENTS: list[Any] = []
 _NO_TLS = "the server does not offer TLS, which is asked for"
