@@ -26,6 +26,7 @@ class TestOracleStore(StoreSuite):
         return open_one
 
 
+@pytest.mark.long  # the plans are those of its twin; PostgreSQL and SQLite run the blocking suites each time
 @pytest.mark.parametrize("place", OLD, indirect=True)
 class TestOracleSyncStore(StoreSuite):
     required = ALL

@@ -18,7 +18,7 @@ from holdfast.memory.checkpointer import BaseCheckpointer
 from tests.servers.fixtures import AnyDatabase, Database
 
 WRITERS = 8
-TABLES = "threads lives forks hidden checkpoints entries writes words unindexed".split()
+TABLES = "threads lives ghosts hidden checkpoints entries writes words unindexed".split()
 
 
 def with_writers(

@@ -29,7 +29,7 @@ from holdfast.core.errors import (
 from holdfast.core.ids import new_id
 from holdfast.memory.backends import chroma_files
 from holdfast.memory.backends.chroma_locks import WriteLock
-from holdfast.memory.backends.chroma_rows import Record
+from holdfast.memory.backends.chroma_rows import COUNTER, Record
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -154,7 +154,20 @@ class ChromaCollection:
         collection = self._opened()
         if self._path is not None:
             with self._mapped():
+                self._apply_log(self._path, str(collection.id))
                 chroma_files.erase(self._path, str(collection.id), self._busy_seconds)
+
+    def _apply_log(self, path: str, collection: str) -> None:
+        """A change that waits in the log has its old record still."""
+        deadline = time.monotonic() + self._busy_seconds
+        self.get([COUNTER])
+        while not chroma_files.is_applied(path, collection, self._busy_seconds):
+            if time.monotonic() > deadline:
+                raise Unavailable(
+                    f"Chroma has not applied its log in {self._busy_seconds:g} s: nothing was erased"
+                )
+            time.sleep(_PAUSE)
+            self.get([COUNTER])
 
     def _shorten_log(self, added: int) -> None:
         self._logged += added

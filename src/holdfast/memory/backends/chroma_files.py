@@ -27,6 +27,16 @@ def shorten_log(folder: str, collection: str, busy_seconds: float) -> None:
         _shorten(connection, collection)
 
 
+def is_applied(folder: str, collection: str, busy_seconds: float) -> bool:
+    """Whether all that is in the log has been applied to the records. Chroma does that when they are read."""
+    behind = (
+        f"SELECT COUNT(*) FROM embeddings_queue WHERE {_OF_COLLECTION} AND seq_id > COALESCE(({_APPLIED}), 0)"
+    )
+    with _connected(folder, busy_seconds) as connection:
+        ((count,),) = connection.execute(behind, (collection, collection)).fetchall()
+        return not count
+
+
 def erase(folder: str, collection: str, busy_seconds: float) -> None:
     """Drop what has been applied, with the content of the newest, and write the file anew without free pages."""
     with _connected(folder, busy_seconds) as connection:
@@ -51,4 +61,6 @@ def _connected(folder: str, busy_seconds: float) -> Iterator[sqlite3.Connection]
     if not path.is_file():
         raise Unavailable(f"{path} is not there any more")
     with closing(sqlite3.connect(path, timeout=busy_seconds, isolation_level=None)) as connection:
+        # Also pages that are new begin as zeros, not as whatever the process had in that memory before.
+        connection.execute("PRAGMA secure_delete = ON")
         yield connection
