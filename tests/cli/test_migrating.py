@@ -3,7 +3,10 @@
 import asyncio
 import json
 import shutil
+import signal
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,6 +69,41 @@ def test_everything_is_copied_and_verified_as_a_process_and_again_skipped(
     assert [row[0] for row in fields] == ["threads", "checkpoints", "items"]
     assert all(row[2] == "0" and row[1] == row[4] == row[6] for row in fields)
     assert again.stderr == "both sides were read, and are the same\n"
+
+
+KILLED = """
+import os, signal, sys
+from holdfast.cli import main
+from holdfast.memory.backends.{module} import {name} as Target
+
+hook, calls = Target.{hook}, iter(range({count}))
+
+async def call(self, request):
+    if next(calls, None) is None:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return await hook(self, request)
+
+Target.{hook} = call
+main(["migrate", *sys.argv[1:]])
+"""
+HOOKS = {
+    "a thread": {"module": "sqlite", "name": "SQLiteCheckpointer", "hook": "_restore"},
+    "items": {"module": "sqlite_store", "name": "SQLiteStore", "hook": "_write"},
+}
+
+
+@pytest.mark.parametrize("count", [0, 1])
+@pytest.mark.parametrize("before", HOOKS)
+def test_a_killed_process_is_completed_by_the_next(
+    source: Database, target: Database, before: str, count: int
+) -> None:
+    script = KILLED.format(**HOOKS[before], count=count)
+    killed = subprocess.run([sys.executable, "-c", script, source.url, target.url], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    done = source.json("migrate", source.url, target.url)
+    skipped = {"a thread": (count, 0), "items": (3, count)}[before]
+    assert (done["threads"]["skipped"], done["items"]["skipped"]) == skipped
+    assert (done["threads"]["verified"], done["items"]["verified"], done["differences"]) == (3, 2, 0)
 
 
 def test_json_says_what_was_done(source: Database, target: Database) -> None:

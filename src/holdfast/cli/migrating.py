@@ -138,13 +138,15 @@ async def _open_destination(stack: AsyncExitStack, url: str, parts: Parts, *, dr
         )
     if parts[0] and not connection.keeps_threads:
         raise Failure("the destination keeps no threads: --memory-only copies the items", USAGE)
-    if dry_run and any(await _problems(connection, parts)):
-        empty = await stack.enter_async_context(connect("memory:"))
-        problems = iter(await _problems(connection, parts))
-        threads = empty if parts[0] and next(problems) else connection
-        items = empty if parts[1] and next(problems) else connection
-        return Connection(threads.checkpointer if threads.keeps_threads else None, items.store)
-    return connection
+    problems = await _problems(connection, parts) if dry_run else []
+    if not any(problems):
+        return connection
+    # What has no tables yet is as good as empty.
+    empty = await stack.enter_async_context(connect("memory:"))
+    lacking = iter(problems)
+    threads = empty if parts[0] and next(lacking) else connection
+    items = empty if parts[1] and next(lacking) else connection
+    return Connection(threads.checkpointer if threads.keeps_threads else None, items.store)
 
 
 async def _problems(connection: Connection, parts: Parts) -> list[SchemaMismatch | None]:
