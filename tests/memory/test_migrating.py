@@ -189,6 +189,22 @@ def test_a_second_run_copies_nothing(urls: tuple[str, str], clock: FrozenClock) 
     with_both(urls, clock, work)
 
 
+def test_two_runs_at_once_share_the_work(urls: tuple[str, str], clock: FrozenClock) -> None:
+    async def work(source: Connection, destination: Connection) -> None:
+        runs = await asyncio.gather(both(source, destination), both(source, destination))
+        for threads, items in runs:
+            for tally in (threads.threads, items.items):
+                assert (tally.copied + tally.skipped, tally.conflicts, tally.verified) == (
+                    tally.found,
+                    0,
+                    tally.found,
+                )
+        assert sum(threads.threads.copied for threads, _ in runs) == runs[0][0].threads.found
+        await same_items(source, destination)
+
+    with_both(urls, clock, work)
+
+
 class Killed(Exception):
     pass
 

@@ -123,25 +123,22 @@ class ThreadMigration:
         """Which count it belongs to."""
         there = await destination._dump(dump.thread_id)
         if there is None:
-            if not self._dry_run:
-                try:
+            try:
+                if not self._dry_run:
                     await destination._restore(dump)
-                except Conflict:  # somebody else was first
-                    return self._conflict(destination, dump)
-            return "copied"
-        if digest_of(there) == digest_of(dump):
+                return "copied"
+            except Conflict:  # somebody else was first, with the same or something else
+                there = await destination._dump(dump.thread_id)
+        if there is not None and digest_of(there) == digest_of(dump):
             return "skipped"
         if not self._overwrite:
-            return self._conflict(destination, dump)
+            self.conflicts.add(Difference("thread", (destination.scope, dump.thread_id), "differs"))
+            return "conflicts"
         if not self._dry_run:
             # Killed in between, the next run finds it missing and copies it.
             await destination.delete(dump.thread_id)
             await destination._restore(dump)
         return "replaced"
-
-    def _conflict(self, destination: BaseCheckpointer, dump: ThreadDump) -> str:
-        self.conflicts.add(Difference("thread", (destination.scope, dump.thread_id), "differs"))
-        return "conflicts"
 
     def _count(self, name: str, dump: ThreadDump) -> None:
         setattr(self.threads, name, getattr(self.threads, name) + 1)

@@ -130,12 +130,22 @@ class ItemMigration:
             )
         except Conflict:
             if len(pairs) == 1:
-                self._conflict(pairs[0][0])
+                await self._was_beaten(space, pairs[0][0])
             else:
                 for pair in pairs:
                     await self._write(space, [pair])
         else:
             self._written(pairs)
+
+    async def _was_beaten(self, space: VectorSpace | None, item: KeptItem) -> None:
+        """Somebody else wrote it meanwhile: the same, another run of this perhaps, or something else."""
+        place = item.item.namespace, item.item.key
+        (copy,) = await self._destination._read_kept([place], self._destination._clock.now_us())
+        there = await self._destination.space_of(place[0])
+        if copy is not None and _line(copy, there) == _line(item, space):
+            self.items.skipped += 1
+        else:
+            self._conflict(item)
 
     def _written(self, pairs: Sequence[Pair]) -> None:
         replaced = sum(copy is not None for _, copy in pairs)
