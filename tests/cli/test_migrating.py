@@ -144,6 +144,38 @@ def test_a_difference_is_named_and_the_exit_code_says_so(source: Database, targe
     )
 
 
+TYPES = """
+from dataclasses import dataclass
+from holdfast.core import codec
+
+@codec.register(name="tests.cli.Boat")
+@dataclass
+class Boat:
+    name: str
+"""
+SAVING = """
+import sys
+from boats_of_a_test import Boat
+from holdfast.core.state import AgentState
+from holdfast.memory.backends import SQLiteSyncCheckpointer
+
+with SQLiteSyncCheckpointer(sys.argv[1]) as threads:
+    threads.save(AgentState(), "boats", metadata={"boat": Boat("Albatross")})
+"""
+
+
+def test_types_of_the_users_own_are_registered_by_a_module(source: Database, target: Database) -> None:
+    folder = source.path.parent
+    (folder / "boats_of_a_test.py").write_text(TYPES, "utf-8")
+    subprocess.run([sys.executable, "-c", SAVING, str(source.path)], cwd=folder, check=True)
+    unknown = source.process("migrate", source.url, target.url, cwd=folder)
+    assert (unknown.returncode, b"'tests.cli.Boat', which is not registered" in unknown.stderr) == (2, True)
+    known = source.process("migrate", source.url, target.url, "--types", "boats_of_a_test", cwd=folder)
+    assert (known.returncode, known.stdout.splitlines()[0].split()[-1]) == (0, b"4")
+    missing = source.run("migrate", source.url, target.url, "--types", "no_such_module")
+    assert (missing.exit_code, "--types no_such_module: there is no module" in missing.stderr) == (2, True)
+
+
 def test_only_threads_or_only_items(source: Database, tmp_path: Path) -> None:
     threads = source.json("migrate", source.url, f"sqlite:{tmp_path / 'a.db'}", "--threads-only")
     assert threads == {name: value for name, value in DONE.items() if name != "items"}

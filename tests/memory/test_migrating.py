@@ -3,18 +3,23 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from holdfast.connection import Connection, connect
+from holdfast.core import codec, registry
 from holdfast.core.messages import Message
 from holdfast.core.state import AgentState
 from holdfast.memory.migrating import ThreadMigration
 from holdfast.memory.migrating_items import PORTION, ItemMigration
 from holdfast.memory.requests import ThreadDump
 from holdfast.memory.store_requests import WriteRequest
+from holdfast.memory.text import query_terms
 from holdfast.testing.clock import FrozenClock
 from tests.memory.chroma_folder import chroma_folder
 
@@ -325,6 +330,26 @@ def test_a_dry_run_counts_and_writes_nothing(urls: tuple[str, str], clock: Froze
         assert not await destination.store.list_namespaces()
 
     with_both(urls, clock, work)
+
+
+def test_words_of_a_type_that_only_the_program_knows_are_found(tmp_path: Path, clock: FrozenClock) -> None:
+    @dataclass
+    class Boat:
+        name: str
+        length: Decimal
+
+    async def work(source: Connection, destination: Connection) -> None:
+        with patch.dict(registry._names), patch.dict(registry._classes):
+            codec.register(Boat, name="boat")
+            await source.store.put(("fleet",), "k", {1: Boat("Albatross", Decimal(7)), "dock": "north"})
+        await both(source, destination)
+        for query, found in (("albatross", 1), ("north", 1), ("boat", 0), ("dataclass", 0), ("dock", 0)):
+            candidates = await destination.store.text_candidates(
+                ("fleet",), query_terms(query), 10, {"no": None}
+            )
+            assert candidates.document_frequencies == dict.fromkeys(query_terms(query), found)
+
+    with_both((f"sqlite:{tmp_path / 'a.db'}", f"sqlite:{tmp_path / 'b.db'}"), clock, work)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from holdfast.cli import text
 from holdfast.cli.app import Command, app, run, settings_now
 from holdfast.cli.database import sqlite_file
 from holdfast.cli.failures import CONFLICT, OK, USAGE, Failure
+from holdfast.cli.importing import import_named
 from holdfast.cli.output import Column, Output
 from holdfast.cli.progress import counted, is_watched
 from holdfast.connection import Connection, chroma_path, connect
@@ -36,9 +37,21 @@ Parts = tuple[bool, bool]
 @click.option("--threads-only", is_flag=True, help="Conversations, not what is remembered.")
 @click.option("--memory-only", is_flag=True, help="Items of the store, no conversations.")
 @click.option("--overwrite", is_flag=True, help="Replace what the destination has and differs.")
+@click.option(
+    "--types",
+    "modules",
+    metavar="MODULE",
+    multiple=True,
+    help="Registers types of your own. May be repeated.",
+)
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 def migrate(
-    urls: tuple[str, ...], threads_only: bool, memory_only: bool, overwrite: bool, dry_run: bool
+    urls: tuple[str, ...],
+    threads_only: bool,
+    memory_only: bool,
+    overwrite: bool,
+    modules: tuple[str, ...],
+    dry_run: bool,
 ) -> int:
     """Copy everything from one database into another, then read both and compare.
 
@@ -56,6 +69,8 @@ def migrate(
         raise Failure("migrate takes all scopes: --scope and --user can't be given", USAGE)
     if _place(urls[0]) == _place(urls[1]):
         raise Failure("the source and the destination are the same database", USAGE)
+    for module in modules:
+        import_named(module, f"--types {module}")
     out = settings.output()
 
     async def work() -> int:

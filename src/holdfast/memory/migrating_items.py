@@ -242,6 +242,9 @@ def _fields(document: Any) -> Any:
     """Stored JSON without the codec's own marks."""
     if isinstance(document, dict):
         if _TYPE_MARK in document:
-            return _fields(document.get("v"))
+            held = document["v"]
+            if document[_TYPE_MARK] == "dict":  # pairs of a key and a value
+                return [_fields(value) for _, value in held]
+            return _fields(held) if isinstance(held, dict | list) else None
         return {name: _fields(part) for name, part in document.items()}
     return [_fields(part) for part in document] if isinstance(document, list) else document
