@@ -3,6 +3,7 @@
 import contextlib
 import doctest
 import io
+import os
 import re
 import shlex
 import sqlite3
@@ -74,7 +75,7 @@ class Page:
                 return self._command(words[3:], expected)
         program, *arguments = words
         if program == "holdfast":
-            return holdfast(arguments)
+            return holdfast([os.path.expandvars(argument) for argument in arguments])
         if program == "python" and arguments[0].endswith(".py"):
             return python(arguments)
         if program == "make":

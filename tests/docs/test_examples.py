@@ -75,7 +75,7 @@ def test_every_example_runs_and_prints_what_it_says(
     page: Path, tmp_path: Path, services: Services, outside: list[object], request: pytest.FixtureRequest
 ) -> None:
     with reader(page, tmp_path, services):
-        if page.name.startswith("postgres"):
+        if page.name.startswith(("postgres", "from-one-file")):
             os.environ["DATABASE_URL"] = request.getfixturevalue("postgres").url
         elif page.name.startswith("mysql"):
             os.environ["DATABASE_URL"] = request.getfixturevalue("mariadb").url

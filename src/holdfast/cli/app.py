@@ -22,7 +22,7 @@ from holdfast.cli.output import Output
 from holdfast.cli.text import escape
 
 # As in the help: from talking to looking to changing to moving.
-_ORDER = """chat threads history show diff search fork rm vacuum export import stats
+_ORDER = """chat threads history show diff search fork rm vacuum export import migrate stats
     memory reembed schema version""".split()
 
 SessionCommand = Callable[..., Coroutine[Any, Any, int | None]]

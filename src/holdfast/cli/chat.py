@@ -1,8 +1,6 @@
 """`chat`: talk to an agent in the terminal. This module is light; the chat itself is loaded when it begins."""
 
-import importlib
 import os
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +8,7 @@ import click
 
 from holdfast.cli.app import Session, command
 from holdfast.cli.failures import USAGE, Failure
+from holdfast.cli.importing import import_named
 from holdfast.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -85,21 +84,7 @@ def import_tools(spec: str) -> list[Any]:
     module_name, colon, attribute = spec.partition(":")
     if not (module_name and colon and attribute):
         raise Failure(f"--tools takes MODULE:NAME, such as shop.tools:TOOLS, got {spec!r}", USAGE)
-    here = os.getcwd()  # noqa: PTH109 - an entry of sys.path is a string
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        found = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise Failure(
-                f"--tools {spec}: {module_name} needs {error.name}, which is missing", USAGE
-            ) from error
-        raise Failure(f"--tools {spec}: there is no module {error.name!r} in {here}", USAGE) from error
-    except Exception as error:
-        raise Failure(
-            f"--tools {spec}: importing it failed: {type(error).__name__}: {error}", USAGE
-        ) from error
+    found = import_named(module_name, f"--tools {spec}")
     try:
         value = getattr(found, attribute)
     except AttributeError:

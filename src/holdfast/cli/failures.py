@@ -15,7 +15,7 @@ Exit codes:
   0  done
   1  nothing found: no such database, thread or checkpoint, no match
   2  wrong usage or invalid input
-  3  conflict: it exists already, somebody else was first, or not all could be forgotten
+  3  conflict: it exists already, somebody else was first, a copy differs, or not all could be forgotten
   4  the database is unavailable, damaged, or of another version; a piped chat lost an answer
   130, 141  interrupted; nobody reads the output any more
 """

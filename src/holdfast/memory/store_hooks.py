@@ -9,6 +9,7 @@ from holdfast.memory.filters import compile_filter
 from holdfast.memory.store_capabilities import StoreCapabilities
 from holdfast.memory.store_listing import PORTION, portions
 from holdfast.memory.store_requests import (
+    KeptItem,
     Namespace,
     Reader,
     Reading,
@@ -65,15 +66,19 @@ class StoreHooks:
     async def _write(self, request: WriteRequest) -> list[int]:
         """All or nothing. For a put the new version, for a delete the version that went, 0 if there was none.
 
-        A new version is greater than every version before. A put of a live item keeps its ``created_us``. A
-        requirement that doesn't hold raises its ``conflict``. If a put has a vector, ``request.space`` is
-        checked against that of the namespace, or recorded if there is none.
+        A new version is greater than every version before. A put of a live item keeps its ``created_us``, unless it
+        brings its own ``times``. A requirement that doesn't hold raises its ``conflict``. If a put has a vector,
+        ``request.space`` is checked against that of the namespace, or recorded if there is none.
         """
         raise self._missing("put")
 
     async def _read(self, places: Sequence[tuple[Namespace, str]], now_us: int) -> list[StoredItem | None]:
         """The item at each place, in the same order."""
         raise self._missing("get")
+
+    async def _read_kept(self, places: Sequence[tuple[Namespace, str]], now_us: int) -> list[KeptItem | None]:
+        """Like `_read`, each with its vector, as it was put, and with the time at which it expires."""
+        raise self._missing("migrate")
 
     async def _scan(self, request: ScanRequest) -> list[StoredItem]:
         raise self._missing("search")

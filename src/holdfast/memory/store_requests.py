@@ -60,8 +60,20 @@ class StoredItem:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptItem:
+    """An item with what belongs to it but isn't handed out with it: for moving it elsewhere as it is."""
+
+    item: StoredItem
+    expires_us: int | None = None
+    vector: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ItemPut:
-    """Write an item. ``text`` is what text search looks into. Without ``vector`` it loses the one it had."""
+    """Write an item. ``text`` is what text search looks into. Without ``vector`` it loses the one it had.
+
+    ``times``: when it was created and last written, for one that comes from elsewhere.
+    """
 
     namespace: Namespace
     key: str
@@ -70,6 +82,7 @@ class ItemPut:
     text: str
     expires_us: int | None = None
     vector: bytes | None = None
+    times: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

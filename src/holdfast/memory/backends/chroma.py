@@ -19,6 +19,7 @@ from holdfast.memory.backends.workers import Workers
 from holdfast.memory.store import BaseStore
 from holdfast.memory.store_capabilities import StoreCapabilities
 from holdfast.memory.store_requests import (
+    KeptItem,
     Namespace,
     Reader,
     ScanRequest,
@@ -126,6 +127,9 @@ class ChromaStore(BaseStore):
 
     async def _read(self, places: Sequence[tuple[Namespace, str]], now_us: int) -> list[StoredItem | None]:
         return await self._call(lambda: list(writing.read(self._collection, places, now_us)))
+
+    async def _read_kept(self, places: Sequence[tuple[Namespace, str]], now_us: int) -> list[KeptItem | None]:
+        return await self._call(lambda: list(writing.read_kept(self._collection, places, now_us)))
 
     async def _scan(self, request: ScanRequest) -> list[StoredItem]:
         return await self._call(lambda: store_rows.scan(self._live(request), request))

@@ -11,7 +11,7 @@ from itertools import chain
 from holdfast.memory.backends import chroma_rows as rows
 from holdfast.memory.backends.chroma_client import ChromaCollection
 from holdfast.memory.backends.chroma_rows import COUNTER, Head, NamespaceInfo, Record
-from holdfast.memory.store_requests import ItemDelete, ItemPut, Namespace, StoredItem, WriteRequest
+from holdfast.memory.store_requests import ItemDelete, ItemPut, KeptItem, Namespace, StoredItem, WriteRequest
 from holdfast.memory.vectors import VectorSpace
 
 
@@ -119,13 +119,25 @@ def namespace_info(collection: ChromaCollection, namespace: Namespace) -> Namesp
 def read(
     collection: ChromaCollection, places: Iterable[tuple[Namespace, str]], now_us: int
 ) -> Iterator[StoredItem | None]:
-    """The live item at each place. Of a namespace that was cleared a moment ago, items may still be there."""
+    """The live item at each place."""
+    for kept in read_kept(collection, places, now_us):
+        yield None if kept is None else kept.item
+
+
+def read_kept(
+    collection: ChromaCollection, places: Iterable[tuple[Namespace, str]], now_us: int
+) -> Iterator[KeptItem | None]:
+    """See `StoreHooks._read_kept`. Of a namespace that was cleared a moment ago, items may still be there."""
     wanted = [(rows.namespace_id(rows.namespace_key(ns)), rows.item_id(ns, key)) for ns, key in places]
     found = collection.get(chain.from_iterable(wanted))
     for of_namespace, of_item in wanted:
         info, record = found.get(of_namespace), found.get(of_item)
-        there = info is not None and not info.gone and record is not None and record.lives(now_us)
-        yield rows.parse_item(record) if there and record is not None else None
+        if info is None or info.gone or record is None or not record.lives(now_us):
+            yield None
+            continue
+        row = rows.parse_row(record)
+        stale = row.item.version <= rows.parse_namespace(info).vectors_since
+        yield KeptItem(row.item, row.expires_us, None if stale else row.vector)
 
 
 # ── steps ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -176,9 +188,12 @@ def _apply(draft: _Draft, op: ItemPut | ItemDelete, now_us: int) -> int:
         if record is not None:
             draft.mark_gone(record)
         return 0 if before is None else before.version
-    created_us = now_us if before is None else rows.parse_item(before).created_us
+    created_us, updated_us = op.times or (
+        now_us if before is None else rows.parse_item(before).created_us,
+        now_us,
+    )
     version = draft.next_version()
-    item = StoredItem(op.namespace, op.key, op.value, op.metadata, created_us, now_us, version)
+    item = StoredItem(op.namespace, op.key, op.value, op.metadata, created_us, updated_us, version)
     put = rows.item_record(item, op.expires_us, op.vector)
     draft.changed[put.id] = put
     return version

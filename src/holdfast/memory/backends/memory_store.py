@@ -16,6 +16,7 @@ from holdfast.memory.store_capabilities import StoreCapabilities
 from holdfast.memory.store_requests import (
     ItemDelete,
     ItemPut,
+    KeptItem,
     Namespace,
     ScanRequest,
     StoredCandidates,
@@ -85,9 +86,9 @@ class InMemoryStore(BaseStore):
             self._remove(op.namespace, op.key)
             return 0 if before is None else before.item.version
         self._storage.last_version += 1
-        created_us = now_us if before is None else before.item.created_us
+        created_us, updated_us = op.times or (now_us if before is None else before.item.created_us, now_us)
         item = StoredItem(
-            op.namespace, op.key, op.value, op.metadata, created_us, now_us, self._storage.last_version
+            op.namespace, op.key, op.value, op.metadata, created_us, updated_us, self._storage.last_version
         )
         self._storage.rows.setdefault(op.namespace, {})[op.key] = Row(
             item, expires_us=op.expires_us, vector=op.vector, text=op.text
@@ -125,6 +126,10 @@ class InMemoryStore(BaseStore):
     async def _read(self, places: Sequence[tuple[Namespace, str]], now_us: int) -> list[StoredItem | None]:
         rows = [self._find(namespace, key, now_us) for namespace, key in places]
         return [None if row is None else row.item for row in rows]
+
+    async def _read_kept(self, places: Sequence[tuple[Namespace, str]], now_us: int) -> list[KeptItem | None]:
+        rows = [self._find(namespace, key, now_us) for namespace, key in places]
+        return [None if row is None else KeptItem(row.item, row.expires_us, row.vector) for row in rows]
 
     async def _scan(self, request: ScanRequest) -> list[StoredItem]:
         live = self._live(request.namespace, request.prefix, request.now_us)

@@ -22,7 +22,7 @@ from holdfast.memory.backends.sql.plan import HEAVY, LAST, Plan, Row, Statement,
 from holdfast.memory.encoding import encode_id
 from holdfast.memory.filters import compile_filter
 from holdfast.memory.namespaces import below
-from holdfast.memory.store_requests import Namespace, ScanRequest, StoredItem, Stretch
+from holdfast.memory.store_requests import KeptItem, Namespace, ScanRequest, StoredItem, Stretch
 from holdfast.memory.validate import MAX_LIMIT
 
 _LEAST_PORTION = 64
@@ -48,6 +48,32 @@ def read(
         for marks, values in lists(wanted)
     ]
     found = {(row[0], row[1]): stored_item(row) for result in results for row in result}
+    return [found.get(place) for place in encoded]
+
+
+def read_kept(
+    t: ItemTables, places: Sequence[tuple[Namespace, str]], now_us: int
+) -> Plan[list[KeptItem | None]]:
+    """The item at each place, with its vector and its expiry."""
+    encoded = [(key_of(namespace), encode_id(key)) for namespace, key in places]
+    keys: dict[str, list[str]] = {}
+    for ns, key in dict.fromkeys(encoded):
+        keys.setdefault(ns, []).append(key)
+    columns = ", ".join(f"i.{column}" for column in COLUMNS.split(", "))
+    results = yield [
+        rows(
+            f"SELECT i.expires_at, v.vector, {columns} FROM {t.items} i LEFT JOIN {t.vectors} v ON v.item_id = i.id"
+            f" WHERE i.ns = ? AND i.item_key IN {marks} AND {LIVE}",
+            *(ns, *values, now_us),
+        )
+        for ns, wanted in keys.items()
+        for marks, values in lists(wanted)
+    ]
+    found = {
+        (row[2], row[3]): KeptItem(stored_item(row[2:]), row[0], None if row[1] is None else bytes(row[1]))
+        for result in results
+        for row in result
+    }
     return [found.get(place) for place in encoded]
 
 

@@ -19,6 +19,7 @@ from holdfast.memory.backends.sql.plan import Engine, PlanFactory
 from holdfast.memory.store import BaseStore
 from holdfast.memory.store_capabilities import StoreCapabilities
 from holdfast.memory.store_requests import (
+    KeptItem,
     Namespace,
     Reader,
     ScanRequest,
@@ -90,6 +91,9 @@ class SqlStore(BaseStore):
 
     async def _read(self, places: Sequence[tuple[Namespace, str]], now_us: int) -> list[StoredItem | None]:
         return await self._engine.read(partial(reading.read, self._tables, places, now_us))
+
+    async def _read_kept(self, places: Sequence[tuple[Namespace, str]], now_us: int) -> list[KeptItem | None]:
+        return await self._engine.read(partial(reading.read_kept, self._tables, places, now_us))
 
     async def _scan(self, request: ScanRequest) -> list[StoredItem]:
         return await self._engine.read(partial(reading.scan, self._tables, request))

@@ -140,6 +140,8 @@ def _apply(targets: _Targets, request: WriteRequest, versions: Iterator[int]) ->
         if isinstance(op, ItemPut):
             if not target.version:
                 target.created_us = request.now_us
+            if op.times is not None:
+                target.created_us = op.times[0]
             target.version, target.put = next(versions), op
             answers.append(target.version)
         else:
@@ -185,7 +187,8 @@ def _put_changes(
     for target in written:
         assert target.put is not None
         terms = count_terms(target.put.text)
-        values = (*_values(t, target, terms.total()), request.now_us)
+        updated_us = request.now_us if target.put.times is None else target.put.times[1]
+        values = (*_values(t, target, terms.total()), updated_us)
         if target.row_id is None:
             target.row_id = target.version
             new_rows.append((*values, target.created_us, target.ns, target.key, target.row_id))
