@@ -193,7 +193,9 @@ def test_help_has_exit_codes_and_every_command_has_an_example(nowhere: Database)
         listed = of.partition("Commands:\n")[2].partition("\n\n")[0]
         return [line.split()[0] for line in listed.splitlines()]
 
-    commands = "chat threads history show diff search fork rm vacuum export import migrate stats memory reembed"
+    commands = (
+        "chat threads history show diff search fork rm vacuum export import migrate stats memory reembed"
+    )
     assert names(overview.stdout) == [*commands.split(), "schema", "version"]
     group = names(nowhere.run("memory", "--help").stdout)
     assert group == "list search facts blame forget export import".split()
