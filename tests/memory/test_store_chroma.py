@@ -20,7 +20,6 @@ from holdfast.testing.store_suite import OpenStore, StoreSuite
 from tests.memory.chroma_folder import chroma_folder
 
 pytest.importorskip("chromadb", reason="needs chromadb")
-pytestmark = pytest.mark.requires("chromadb")
 
 ALL_BUT_BATCHES = frozenset(field.name for field in fields(StoreCapabilities)) - {"atomic_batch"}
 

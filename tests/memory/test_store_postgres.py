@@ -51,6 +51,7 @@ class TestPostgresStoreWithIndexAlways(NearnessCases, SpaceCases):
         return lambda **options: PostgresStore(postgres.url, index_vectors_from=0, **given(options))
 
 
+@pytest.mark.long  # the plans are those of its twin, and the blocking checkpointer runs each time
 class TestPostgresSyncStore(StoreSuite):
     required = ALL
 
