@@ -92,7 +92,7 @@ def test_a_save_under_a_given_id_whose_answer_is_lost_is_done_once(
 
 
 def test_another_save_whose_answer_is_lost_is_unavailable_and_the_caller_can_see_what_became_of_it(
-    database: AnyDatabase, proxy: Proxy
+    postgres: Database, proxy: Proxy
 ) -> None:
     async def scenario(checkpointer: BaseCheckpointer) -> None:
         parent = await checkpointer.save(said("a"), "t")
@@ -106,7 +106,7 @@ def test_another_save_whose_answer_is_lost_is_unavailable_and_the_caller_can_see
             await checkpointer.save(said("b"), "t", parent=parent)
         assert len(await checkpointer.list_checkpoints("t")) == 3
 
-    behind(database, proxy, scenario)
+    behind(postgres, proxy, scenario)
 
 
 def test_a_plan_that_breaks_before_it_commits_is_run_again(database: AnyDatabase, proxy: Proxy) -> None:
