@@ -91,8 +91,10 @@ def test_a_save_under_a_given_id_whose_answer_is_lost_is_done_once(
     behind(database, proxy, scenario)
 
 
+# MariaDB answers each statement of a batch: whether the last was reached when the first answer is lost is open.
+@pytest.mark.parametrize("database", ["postgres"], indirect=True)
 def test_another_save_whose_answer_is_lost_is_unavailable_and_the_caller_can_see_what_became_of_it(
-    postgres: Database, proxy: Proxy
+    database: AnyDatabase, proxy: Proxy
 ) -> None:
     async def scenario(checkpointer: BaseCheckpointer) -> None:
         parent = await checkpointer.save(said("a"), "t")
@@ -106,7 +108,7 @@ def test_another_save_whose_answer_is_lost_is_unavailable_and_the_caller_can_see
             await checkpointer.save(said("b"), "t", parent=parent)
         assert len(await checkpointer.list_checkpoints("t")) == 3
 
-    behind(postgres, proxy, scenario)
+    behind(database, proxy, scenario)
 
 
 def test_a_plan_that_breaks_before_it_commits_is_run_again(database: AnyDatabase, proxy: Proxy) -> None:
