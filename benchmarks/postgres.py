@@ -89,7 +89,10 @@ class Savings:
         messages, url = as_messages(self._turns), self._place.database()
 
         async def save() -> Run:
-            return await save_all(PostgreSQLCheckpointer(url, text_index=text_index), messages)
+            checkpointer = PostgreSQLCheckpointer(url, text_index=text_index)
+            if text_index:
+                await checkpointer.search("word")  # an empty index is made before, as tables are
+            return await save_all(checkpointer, messages)
 
         return asyncio.run(save())
 
