@@ -29,6 +29,7 @@ class Dialect:
     greatest: str  # function that gives the greatest of its arguments
     clustered: str  # suffix of a table that is stored in the order of its primary key
     partial_indexes: bool = False  # whether an index may leave rows out
+    small: str = ""  # type of a 32-bit integer, where that takes less space
     bind_key: Callable[[bytes], bytes | bytearray] = bytes  # how its driver takes a key the quickest
     lock: str = ""  # suffix of a query whose rows nobody else may change until the transaction ends
     # Where many write at once, numbers of saves come from the database, and a listing waits for those that are drawn
@@ -49,6 +50,11 @@ class Dialect:
     # The numbers of saves come from a table of ours instead, in the order of the commits.
     counted: bool = False
     path_text: str = ""  # type of an encoded namespace of any depth, if it is not that of an id
+
+    @property
+    def count(self) -> str:
+        """The type of a number that is never large: a position in a list, a mark."""
+        return self.small or self.number
 
     def where(self, condition: str) -> str:
         """Leave other rows out of an index, where the database can; the index is right either way."""
