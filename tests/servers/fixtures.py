@@ -1,6 +1,8 @@
 """Fixtures for real servers: `postgres` and `mariadb` are databases of their own for each test."""
 
+import asyncio
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -39,6 +41,11 @@ class Database:
         """Run a statement past Holdfast."""
         return _run(self.url, statement, params)
 
+    async def alone(self, most: int = 0) -> None:
+        """Wait until the server has ended all sessions in the database, or all but so many."""
+        query = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database()"
+        await _until(lambda: self.sql(f"{query} AND pid <> pg_backend_pid()")[0][0] <= most)
+
     @staticmethod
     def checkpointer(url: str, **options: Any) -> "BaseCheckpointer":
         from holdfast.memory.backends import PostgreSQLCheckpointer
@@ -62,6 +69,13 @@ class Database:
         from holdfast.memory.backends.postgres_engine import postgres_engine
 
         return postgres_engine(url, **options)
+
+
+async def _until(settled: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not settled():
+        assert time.monotonic() < deadline, "the server still has other sessions"
+        await asyncio.sleep(0.01)
 
 
 def _run(url: str, statement: str, params: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -132,6 +146,11 @@ class MariaDatabase:
     def sql(self, statement: str, *params: Any) -> list[tuple[Any, ...]]:
         """Run a statement past Holdfast."""
         return self.server.run(self.name, statement, params)
+
+    async def alone(self, most: int = 0) -> None:
+        """Wait until the server has ended all sessions in the database, or all but so many."""
+        query = "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE()"
+        await _until(lambda: self.sql(f"{query} AND id <> CONNECTION_ID()")[0][0] <= most)
 
     @staticmethod
     def checkpointer(url: str, **options: Any) -> "BaseCheckpointer":
