@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.servers import mariadb as mariadb_servers
+from tests.servers.emptying import empty_mariadb, empty_postgres
 from tests.servers.mariadb import MariaServer
 from tests.servers.postgres import PostgresServer, shared_server
 from tests.servers.proxy import Proxy
@@ -40,6 +41,13 @@ class Database:
     def sql(self, statement: str, *params: Any) -> list[tuple[Any, ...]]:
         """Run a statement past Holdfast."""
         return _run(self.url, statement, params)
+
+    def empty(self) -> None:
+        """The tables stay; what is in them goes."""
+        import psycopg
+
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            empty_postgres(connection)
 
     async def alone(self, most: int = 0) -> None:
         """Wait until the server has ended all sessions in the database, or all but so many."""
@@ -115,6 +123,24 @@ def new_database(postgres_server: PostgresServer) -> Iterator[Callable[[], Datab
         _run(postgres_server.url(), f"DROP DATABASE {database.name} WITH (FORCE)")
 
 
+@pytest.fixture(scope="session")
+def _kept_postgres(postgres_server: PostgresServer) -> Iterator[tuple[Database, Any]]:
+    import psycopg
+
+    database = Database(postgres_server, f"kept{os.getpid()}")
+    _run(postgres_server.url(), f"CREATE DATABASE {database.name}")
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        yield database, connection
+
+
+@pytest.fixture
+def used_postgres(_kept_postgres: tuple[Database, Any]) -> Database:
+    """A database that other tests have used: its tables are there, and empty."""
+    database, connection = _kept_postgres
+    empty_postgres(connection)
+    return database
+
+
 @pytest.fixture
 def proxy(postgres_server: PostgresServer) -> Iterator[Proxy]:
     """A proxy in front of the run's server."""
@@ -146,6 +172,11 @@ class MariaDatabase:
     def sql(self, statement: str, *params: Any) -> list[tuple[Any, ...]]:
         """Run a statement past Holdfast."""
         return self.server.run(self.name, statement, params)
+
+    def empty(self) -> None:
+        """The tables stay; what is in them goes."""
+        with self.server.connect(self.name) as connection:
+            empty_mariadb(connection)
 
     async def alone(self, most: int = 0) -> None:
         """Wait until the server has ended all sessions in the database, or all but so many."""
@@ -203,6 +234,22 @@ def new_mariadb(mariadb_server: MariaServer) -> Iterator[Callable[[], MariaDatab
 def mariadb(new_mariadb: Callable[[], MariaDatabase]) -> MariaDatabase:
     """An empty database."""
     return new_mariadb()
+
+
+@pytest.fixture(scope="session")
+def _kept_mariadb(mariadb_server: MariaServer) -> Iterator[tuple[MariaDatabase, Any]]:
+    database = MariaDatabase(mariadb_server, f"kept{os.getpid()}")
+    mariadb_server.run("mysql", f"CREATE DATABASE {database.name}")
+    with mariadb_server.connect(database.name) as connection:
+        yield database, connection
+
+
+@pytest.fixture
+def used_mariadb(_kept_mariadb: tuple[MariaDatabase, Any]) -> MariaDatabase:
+    """A database that other tests have used: its tables are there, and empty."""
+    database, connection = _kept_mariadb
+    empty_mariadb(connection)
+    return database
 
 
 AnyDatabase = Database | MariaDatabase
