@@ -45,6 +45,8 @@ class Dialect:
     # on the column `c.metadata`, with a JSON object as parameter, that all rows which contain it meet.
     metadata_indexes: tuple[str, ...] = ()
     metadata_contains: str = ""
+    # What makes the tables smaller: statements about the table ``{entries}``.
+    tuning: tuple[str, ...] = ()
     # What is to be indexed is listed in a table: row numbers may be committed out of order.
     queued: bool = False
     # The numbers of saves come from a table of ours instead, in the order of the commits.
