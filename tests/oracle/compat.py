@@ -48,11 +48,14 @@ CREATE FUNCTION sys_context(text, text) RETURNS text STABLE STRICT LANGUAGE sql 
   SELECT CASE upper($2) WHEN 'CURRENT_SCHEMA' THEN upper(current_schema()) WHEN 'SESSION_USER' THEN upper(session_user)
   END$$;
 
--- The words of the query, all of them, among those below the path.
+-- The words of the query, all of them, among those of texts below the path. Words that are never indexed are left
+-- out of a query, and one that has no others finds nothing.
 CREATE FUNCTION json_textcontains(jsonb, text, text) RETURNS boolean STABLE STRICT LANGUAGE sql AS $$
-  SELECT regexp_split_to_array(lower($3), '\W+') <@ COALESCE((
+  SELECT cardinality(q.wanted) > 0 AND q.wanted <@ COALESCE((
     SELECT array_agg(word) FROM jsonb_path_query($1, ($2 || '.**')::jsonpath) found,
-      regexp_split_to_table(lower(found #>> '{}'), '\W+') word), '{}')$$;
+      regexp_split_to_table(lower(found #>> '{}'), '[\W_]+') word WHERE jsonb_typeof(found) = 'string'), '{}')
+  FROM (SELECT array_agg(word) AS wanted FROM regexp_split_to_table($3, ' AND ') part,
+    lower(trim(part, '{}')) word WHERE word NOT IN ('the', 'and', 'with', 'for', 'not', 'you', 'this')) q$$;
 
 CREATE FUNCTION oracle_distance(real[], real[], text) RETURNS float8 IMMUTABLE STRICT LANGUAGE sql AS $$
   SELECT CASE $3

@@ -3,6 +3,7 @@
 import array
 import datetime
 import json
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -18,7 +19,7 @@ from tests.oracle.database import OracleDatabase
 from tests.oracle.failing import dpy, ora
 from tests.oracle.rules import Parsed, parse
 from tests.oracle.transpile import fill, index_ddl, query_text, table_ddl
-from tests.oracle.words import MAX_INDEX_BYTES, MAX_SQL_TEXT
+from tests.oracle.words import MAX_FIELD_NAME, MAX_INDEX_BYTES, MAX_NUMBER, MAX_SQL_TEXT
 
 _BEGIN = {
     "": "BEGIN ISOLATION LEVEL READ COMMITTED",
@@ -133,6 +134,8 @@ class OracleSession:
             if parsed.binds:
                 raise ora(1027, "bind variables not allowed for data definition operations")
             self.commit()
+            if self.database.compatible < 20 and re.search(r"(?<!IS) JSON\b", sql):
+                raise ora(406, "COMPATIBLE parameter needs to be 20.0.0.0.0 or greater")
             self._guarded("; ".join(self._ddl(parsed)), None, ddl=True)
             return Answer()
         if not self.open_transaction:
@@ -161,6 +164,7 @@ class OracleSession:
             text, answer = _lock_text(dict(parsed.parts)), Answer()
         else:
             text, answer = query_text(parsed.text, self.database.release), Answer()
+        self._check_text_index(parsed)
         guarded = not self._reads_only
         if guarded:
             self._send("SAVEPOINT statement")
@@ -187,6 +191,21 @@ class OracleSession:
             self._send("RELEASE SAVEPOINT statement")
         return answer
 
+    def _check_text_index(self, parsed: Parsed) -> None:
+        """`JSON_TEXTCONTAINS` is answered by an index only, and of a query that it can read."""
+        for call in parsed.tree.find_all(exp.Anonymous) if parsed.tree is not None else ():
+            if str(call.this).upper() == "JSON_TEXTCONTAINS":
+                column = call.expressions[0].name.lower()
+                found = self._send(
+                    "SELECT 1 FROM pg_description d JOIN pg_class c ON c.oid = d.objoid"
+                    " WHERE d.description = %(wanted)s AND has_schema_privilege(c.relnamespace, 'USAGE')",
+                    {"wanted": f"oracle search index {column}"},
+                ).fetchall()
+                if not found:
+                    raise ora(
+                        40467, "JSON_TEXTCONTAINS() cannot be evaluated without JSON-enabled context index"
+                    )
+
     def _guarded(
         self, text: str, values: Mapping[str, Any] | None, *, ddl: bool
     ) -> "psycopg.Cursor[tuple[Any, ...]]":
@@ -208,7 +227,13 @@ class OracleSession:
         tree, parts = parsed.tree, dict(parsed.parts)
         if parsed.command:
             self._check_object(parts)
-            return [f"CREATE INDEX {parts['name']} ON {parts['table']} (({parts['column']} IS NULL))"]
+            index = f"CREATE INDEX {parts['name']} ON {parts['table']} (({parts['column']} IS NULL))"
+            if parsed.command == "search index" and not self.database.has_text:
+                raise ora(29833, "indextype does not exist")
+            return [
+                index,
+                f"COMMENT ON INDEX {parts['name']} IS 'oracle {parsed.command} {parts['column'].lower()}'",
+            ]
         if isinstance(tree, exp.Create) and tree.args["kind"] == "TABLE":
             statements = table_ddl(parsed)
             self._check_keys(tree, statements)
@@ -290,6 +315,7 @@ def _check_binds(parsed: Parsed, binds: Mapping[str, Any], sizes: Mapping[str, A
             raise dpy(failing.BIND_WITHOUT_VALUE, name=name)
     for name, value in binds.items():
         if isinstance(value, dict | list) and sizes.get(name) is oracledb.DB_TYPE_JSON:
+            check_json(value)
             continue
         if value is not None and type(value) not in _CASTS:
             raise dpy(failing.VALUE_TYPE, type_name=type(value).__name__)
@@ -298,6 +324,20 @@ def _check_binds(parsed: Parsed, binds: Mapping[str, Any], sizes: Mapping[str, A
         in_expression = name not in parsed.stored and sizes.get(name) is not oracledb.DB_TYPE_CLOB
         if type(value) is str and in_expression and len(value.encode()) > MAX_SQL_TEXT:
             raise ora(1461, "can bind a LONG value only for insert into a LONG column")
+
+
+def check_json(value: Any) -> None:
+    """What the driver and the database's own JSON can't hold."""
+    if isinstance(value, dict):
+        for name, below in value.items():
+            if type(name) is not str or len(name.encode()) > MAX_FIELD_NAME:
+                raise dpy(failing.FIELD_NAME, max_fname_size=MAX_FIELD_NAME)
+            check_json(below)
+    elif isinstance(value, list):
+        for below in value:
+            check_json(below)
+    elif isinstance(value, int | float) and not isinstance(value, bool) and not abs(value) < MAX_NUMBER:
+        raise dpy(failing.NUMBER_TEXT, value=value)
 
 
 def _bound(value: Any, size: Any) -> Any:

@@ -6,14 +6,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from holdfast.core.errors import InvalidInput, MissingExtra, SchemaMismatch
-from holdfast.memory.backends.oracle_sql import oracle_text
-from holdfast.memory.backends.sql.dialect import Dialect, checked_identifier
+from holdfast.memory.backends.oracle_json import OracleDialect
+from holdfast.memory.backends.oracle_sql import document, oracle_text
+from holdfast.memory.backends.sql.dialect import checked_identifier
 from holdfast.memory.backends.sql.plan import Statement, change, many, rows
 from holdfast.memory.backends.sql.schema import Schema
 from holdfast.memory.backends.sql.server_engine import ServerEngine
 from holdfast.memory.backends.sql.text_index import IndexRow
 
-ORACLE: Final = Dialect(
+ORACLE: Final = OracleDialect(
     name="oracle",
     key="RAW(16)",
     # 255 characters of any kind are at most 1,530 bytes when they are encoded; three such columns fit in an index.
@@ -27,6 +28,7 @@ ORACLE: Final = Dialect(
     greatest="GREATEST",
     clustered="",
     lock=" FOR UPDATE",
+    bind_document=document,
     counted=True,
     queued=True,
 )
@@ -88,7 +90,8 @@ class OracleEngine(ServerEngine):
         except SchemaMismatch as error:
             if error.ddl:
                 statements = error.ddl.removesuffix(";\n").split(";\n")
-                error.ddl = "".join(f"{oracle_text(statement).sql};\n" for statement in statements)
+                json = bool(getattr(self.driver, "has_json", False))
+                error.ddl = "".join(f"{oracle_text(statement, json=json).sql};\n" for statement in statements)
             raise
 
 

@@ -16,7 +16,7 @@ from holdfast.memory.sync_store import SyncStore
 
 def oracle_items(table_name: str, schema_name: str | None = None) -> ItemTables:
     """The names of a store's tables, in Oracle's dialect. Writers of a store take turns at its counter."""
-    return ItemTables(ORACLE, table_name, OneCounter(ORACLE.lock), schema_name)
+    return ItemTables(ORACLE, table_name, OneCounter(ORACLE.lock), schema_name, documents="JSON")
 
 
 def oracle_schemas(table_name: str, items_table: str) -> tuple[Schema, ...]:
