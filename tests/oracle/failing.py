@@ -43,6 +43,11 @@ _CODES = {
     "40001": (8177, "can't serialize access for this transaction"),
     "22001": (12899, "value too large for column"),
     "23514": (12899, "value too large for column"),
+    "23503": (2291, "integrity constraint violated - parent key not found"),
+    "22000": (
+        51803,
+        "Vector dimension count must match the dimension count specified in the column definition",
+    ),
     "22P02": (1722, "invalid number"),
     "21000": (1427, "single-row subquery returns more than one row"),
     "42803": (937, "not a single-group group function"),

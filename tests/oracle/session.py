@@ -38,12 +38,21 @@ _CASTS: dict[type, str] = {
     Decimal: "numeric",
 }
 _INT_LIMIT = 10**38
-_REAL_ARRAY = 1021
+_OWN_TYPES = {
+    "clob": oracledb.DB_TYPE_CLOB,
+    "blob": oracledb.DB_TYPE_BLOB,
+    "vector": oracledb.DB_TYPE_VECTOR,
+}
+_OPERATORS = {
+    "COSINE": "vector_cosine_ops",
+    "DOT": "vector_ip_ops",
+    "EUCLIDEAN": "vector_l2_ops",
+    "MANHATTAN": "vector_l1_ops",
+}
 _TYPES = {
     17: oracledb.DB_TYPE_RAW,
     25: oracledb.DB_TYPE_VARCHAR,
     3802: oracledb.DB_TYPE_JSON,
-    _REAL_ARRAY: oracledb.DB_TYPE_VECTOR,
 }
 
 
@@ -70,12 +79,12 @@ class OracleSession:
                 raise ora(1017, "invalid username/password; logon denied") from None
             raise dpy(failing.CONNECTION_FAILED, connection_id="double") from error
         found = self._connection.execute(
-            "SELECT typname, oid FROM pg_type WHERE typname IN ('clob', 'blob')"
+            "SELECT typname, oid FROM pg_type WHERE typname IN ('clob', 'blob', 'vector')"
         ).fetchall()
         self._lobs: dict[int, oracledb.DbType] = {}
         for name, oid in found:
             assert isinstance(oid, int)
-            self._lobs[oid] = oracledb.DB_TYPE_CLOB if name == "clob" else oracledb.DB_TYPE_BLOB
+            self._lobs[oid] = _OWN_TYPES[str(name)]
             if name == "blob":
                 self._connection.adapters.register_loader(oid, ByteaLoader)
         self.open_transaction = self._reads_only = False
@@ -165,6 +174,10 @@ class OracleSession:
         else:
             text, answer = query_text(parsed.text, self.database.release), Answer()
         self._check_text_index(parsed)
+        if parsed.approximate:  # let it be as approximate as it gets
+            self._send(
+                "SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off; SET LOCAL enable_bitmapscan = off"
+            )
         guarded = not self._reads_only
         if guarded:
             self._send("SAVEPOINT statement")
@@ -175,7 +188,7 @@ class OracleSession:
                 cursor = self._guarded(fill(text, casts), values, ddl=False)
                 if cursor.description is not None and parsed.is_query:
                     answer.columns = [(c.name.upper(), self._type(c.type_code)) for c in cursor.description]
-                    vectors = [c.type_code == _REAL_ARRAY for c in cursor.description]
+                    vectors = [kind is oracledb.DB_TYPE_VECTOR for _, kind in answer.columns]
                     answer.rows = [tuple(map(_fetched, row, vectors)) for row in cursor.fetchall()]
                     answer.count = len(answer.rows)
                 else:
@@ -189,6 +202,10 @@ class OracleSession:
             raise
         if guarded:
             self._send("RELEASE SAVEPOINT statement")
+        if parsed.approximate:
+            self._send(
+                "SET LOCAL enable_seqscan = on; SET LOCAL enable_sort = on; SET LOCAL enable_bitmapscan = on"
+            )
         return answer
 
     def _check_text_index(self, parsed: Parsed) -> None:
@@ -230,6 +247,10 @@ class OracleSession:
             index = f"CREATE INDEX {parts['name']} ON {parts['table']} (({parts['column']} IS NULL))"
             if parsed.command == "search index" and not self.database.has_text:
                 raise ora(29833, "indextype does not exist")
+            if parsed.command == "vector index":
+                self._check_vector(parts)
+                operators = _OPERATORS[parts["metric"].upper()]
+                index = f"CREATE INDEX {parts['name']} ON {parts['table']} USING hnsw ({parts['column']} {operators})"
             return [
                 index,
                 f"COMMENT ON INDEX {parts['name']} IS 'oracle {parsed.command} {parts['column'].lower()}'",
@@ -252,6 +273,19 @@ class OracleSession:
         sizes = self._column_sizes(parts["table"])
         if parts["column"].lower() not in sizes:
             raise ora(904, f"{parts['column']}: invalid identifier")
+
+    def _check_vector(self, parts: Mapping[str, str]) -> None:
+        """The column has a dimension, and no other index."""
+        found = self._send(
+            "SELECT atttypmod, (SELECT count(*) FROM pg_description d JOIN pg_index i ON i.indexrelid = d.objoid"
+            " WHERE i.indrelid = attrelid AND d.description LIKE 'oracle vector%%') FROM pg_attribute"
+            " WHERE attrelid = %(table)s::regclass AND attname = %(column)s",
+            {"table": parts["table"], "column": parts["column"].lower()},
+        ).fetchall()
+        if found[0][0] < 1:
+            raise ora(51815, "a vector index needs a column with a number of dimensions")
+        if found[0][1]:
+            raise ora(1408, "such column list already indexed")
 
     def _check_keys(self, tree: exp.Expr, statements: Sequence[str]) -> None:
         sizes = {
@@ -361,4 +395,4 @@ def _cast(value: Any, size: Any) -> str:
 def _fetched(value: Any, vector: bool) -> Any:
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
-    return array.array("f", value) if vector and value is not None else value
+    return array.array("f", json.loads(value)) if vector and value is not None else value

@@ -98,7 +98,8 @@ def _distance(node: exp.Anonymous) -> exp.Expr:
     if len(node.expressions) != 3 or node.expressions[2].name.upper() not in METRICS:
         raise ora(904, "VECTOR_DISTANCE takes two vectors and the name of a metric")
     one, other, metric = node.expressions
-    return _call("oracle_distance", one, other, exp.Literal.string(metric.name.upper()))
+    vectors = [exp.cast(part.copy(), "vector") for part in (one, other)]
+    return _call(f"oracle_{metric.name.lower()}", *vectors)
 
 
 def _json_textcontains(node: exp.Anonymous) -> exp.Expr:
@@ -176,8 +177,7 @@ def _column_type(column: exp.ColumnDef, vectors: list[str]) -> tuple[str, int, s
         return "FLOAT", SIZES["FLOAT"], "float8", ""
     if written == "BFILE":
         length = vectors.pop(0)
-        test = "" if length == "*" else f"cardinality({{column}}) = {length}"
-        return "VECTOR", -1, "real[]", test
+        return "VECTOR", -1, "vector" if length == "*" else f"vector({length})", ""
     if written in ("CLOB", "BLOB", "JSON"):
         return written, -1, {"JSON": "jsonb"}.get(written, written.lower()), ""
     raise ora(902, f"invalid datatype {written}")

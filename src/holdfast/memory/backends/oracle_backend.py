@@ -10,6 +10,7 @@ from holdfast.memory import validate
 from holdfast.memory.backends import oracle_documents as documents
 from holdfast.memory.backends.documents import DocumentBackend, SyncDocumentBackend
 from holdfast.memory.backends.oracle import OracleCheckpointer
+from holdfast.memory.backends.oracle_engine import code_in, nothing
 from holdfast.memory.backends.oracle_json import Condition, has_values
 from holdfast.memory.backends.sql.binding import BoundEngine
 from holdfast.memory.backends.sql.dialect import Tables
@@ -119,8 +120,12 @@ class OracleBackend(DocumentBackend):
             plan = partial(documents.candidates, self._threads.tables, place, condition)
             try:
                 found = await self._documents.read(plan)
-            except SchemaMismatch:
-                self._documents = self._words = None
+            except HoldfastError as error:
+                self._words = None
+                if isinstance(error, SchemaMismatch):
+                    self._documents = None
+                elif code_in(error) not in _WITHOUT_INDEX:  # else the text index was dropped, or has failed
+                    raise
             else:
                 self._keep([decode_id(thread_id) for thread_id in found.behind[: documents.PORTION]])
                 for thread_id in found.thread_ids:
@@ -134,11 +139,10 @@ class OracleBackend(DocumentBackend):
         if self._documents is None or self._words is None:
             return False
         try:
-            await self._documents.read(documents.nothing)
-            await self._words.read(documents.nothing)
+            await self._documents.read(nothing)
+            await self._words.read(nothing)
         except HoldfastError as error:
-            told = error.__cause__.args[0] if error.__cause__ is not None and error.__cause__.args else None
-            if not isinstance(error, SchemaMismatch) and getattr(told, "code", 0) not in _WITHOUT_INDEX:
+            if not isinstance(error, SchemaMismatch) and code_in(error) not in _WITHOUT_INDEX:
                 raise
             self._words = None
         return self._words is not None

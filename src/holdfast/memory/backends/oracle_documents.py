@@ -92,11 +92,6 @@ def _data(state: AgentState) -> dict[str, Any]:
     return document_of(state)
 
 
-def nothing() -> Plan[None]:
-    """What is asked of tables for them to be made."""
-    yield [rows("SELECT 1 FROM DUAL")]
-
-
 class Candidates(NamedTuple):
     """Threads that may have what is looked for, last saved first; ``behind``: those whose rows are not up to date."""
 

@@ -35,8 +35,8 @@ class OracleDriver:
         self._schema = schema
         self._call_timeout = call_timeout
         self._native: set[str] = set()
-        self.has_json = False
-        """Whether the server has columns of type JSON, as the last connection told."""
+        self.server_release = 0
+        """Of the server, as the last connection told."""
         where = arguments.get("dsn") or "{host}:{port}/{service_name}".format_map(arguments)
         self.place = f"Oracle {where.rpartition('@')[2]}"
         self.start()
@@ -78,7 +78,7 @@ class OracleDriver:
     def prepared(self, pool: Any, connection: Any) -> OracleSession:
         connection.call_timeout = self._call_timeout
         session = OracleSession(pool, connection, self._native)
-        self.has_json = session.has_json
+        self.server_release = session.release
         return session
 
     async def release(self, session: OracleSession, *, broken: bool) -> None:

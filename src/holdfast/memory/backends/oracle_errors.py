@@ -14,7 +14,7 @@ from holdfast.core.errors import (
 )
 from holdfast.memory.backends.sql.server_engine import Failure
 
-_UNDONE = (1, 60, 8177)  # unique key, deadlock, can't serialize
+_UNDONE = (1, 60, 2291, 8177)  # unique key, deadlock, what it refers to has gone, can't serialize
 _FULL = (1536, 1652, 1653, 1654, 1658, 1688, 1691, 1692, 30036, 257)
 _CHANGED = (904, 942, 2289)
 _TOO_LONG = (1461, 12899, 1450)

@@ -10,6 +10,7 @@ import oracledb
 
 from holdfast.memory.backends.oracle_errors import LostBeforeCommit, code_of, is_lost
 from holdfast.memory.backends.oracle_sql import (
+    WITH_JSON,
     OracleText,
     bound,
     is_long,
@@ -20,7 +21,6 @@ from holdfast.memory.backends.sql.plan import GUARD, Batch, Statement
 
 _THERE_ALREADY = (955, 1408)  # the name is used; the columns have an index
 _TOO_OLD = (406, 902)  # COMPATIBLE is lower than the release, so that there are no columns of type JSON
-_WITH_JSON = 21  # the first release that has them
 
 
 class OracleSession:
@@ -31,8 +31,9 @@ class OracleSession:
         self.connection = connection
         self.in_transaction = False
         self._native = native
-        self.has_json = int(connection.version.partition(".")[0]) >= _WITH_JSON
-        if self.has_json:
+        self.release = int(connection.version.partition(".")[0])
+        self._has_json = self.release >= WITH_JSON
+        if self._has_json:
             connection.inputtypehandler = json_variable
 
     async def run(self, batch: Batch, begin: str, *, commit: bool, dirty: bool) -> list[Any]:
@@ -59,7 +60,7 @@ class OracleSession:
 
     async def _run(self, cursor: Any, statement: Statement) -> Any:
         kind, sql, params, _ = statement
-        text = oracle_text(sql, json=self.has_json)
+        text = oracle_text(sql, json=self._has_json)
         native = text.table in self._native
         if kind == "many":
             return await self._run_many(cursor, text.sql, [bound(text, row, native) for row in params])

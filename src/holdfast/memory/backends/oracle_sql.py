@@ -31,6 +31,9 @@ LONGEST_VALUE = 32_767
 """Bytes of a value that is sent as such; a longer one is streamed."""
 
 
+WITH_JSON = 21
+"""The first release that has columns of type JSON."""
+
 LONGEST_NUMBER = 38
 """Digits of a number that comes out as it went in."""
 
