@@ -28,5 +28,5 @@ def ddl(dialect: str, *, table_name: str = "holdfast", items_table: str = "holdf
     if dialect == "oracle":
         from holdfast.memory.backends.oracle_sql import oracle_text
 
-        return [oracle_text(statement).sql for statement in statements]
+        return list(dict.fromkeys(oracle_text(statement).sql for statement in statements))
     return statements

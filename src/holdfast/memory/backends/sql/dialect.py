@@ -1,9 +1,10 @@
 """What differs between SQL databases. Everything else is the same text everywhere."""
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.core.errors import InvalidInput
 
@@ -30,6 +31,9 @@ class Dialect:
     clustered: str  # suffix of a table that is stored in the order of its primary key
     partial_indexes: bool = False  # whether an index may leave rows out
     bind_key: Callable[[bytes], bytes | bytearray] = bytes  # how its driver takes a key the quickest
+    bind_document: Callable[[str], str | None] = (
+        str  # how it takes JSON that the database looks into, if it can hold it
+    )
     lock: str = ""  # suffix of a query whose rows nobody else may change until the transaction ends
     # Where many write at once, numbers of saves come from the database, and a listing waits for those that are drawn
     # but not yet committed: the column's suffix, a condition that holds the scope's number, a query that waits.
@@ -56,6 +60,10 @@ class Dialect:
     def where(self, condition: str) -> str:
         """Leave other rows out of an index, where the database can; the index is right either way."""
         return f" WHERE {condition}" if self.partial_indexes else ""
+
+    def contains(self, column: str, wanted: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]]:
+        """A condition that a document meets if it contains these values; where there are documents."""
+        return f"{column} @> CAST(? AS JSONB)", (json.dumps(wanted, ensure_ascii=False),)
 
     # What follows is for databases whose indexes don't take columns of long texts as they are.
 
