@@ -53,3 +53,19 @@ def test_a_database_that_is_not_known_is_refused_with_those_that_are() -> None:
     result = CliRunner().invoke(app, ["schema", "excel"])
     assert result.exit_code == 2
     assert "sqlite" in result.output
+
+
+def test_row_security_is_printed_for_postgresql_and_refused_elsewhere(nowhere: Database) -> None:
+    plain = nowhere.json("schema", "postgresql")["statements"]
+    secured = nowhere.json("schema", "postgresql", "--row-security", "--operators", "auditor")["statements"]
+    assert secured[: len(plain)] == plain
+    more = "\n".join(secured[len(plain) :])
+    assert "ALTER TABLE holdfast_entries FORCE ROW LEVEL SECURITY" in more
+    assert "ON holdfast_items FOR ALL TO auditor" in more
+    assert not any("POLICY" in statement for statement in plain)
+    for wrong in (
+        ("schema", "sqlite", "--row-security"),
+        ("schema", "postgresql", "--operators", "auditor"),
+        ("schema", "postgresql", "--row-security", "--operators", "a; b"),
+    ):
+        assert nowhere.run(*wrong).exit_code == 2

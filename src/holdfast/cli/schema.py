@@ -18,12 +18,22 @@ from holdfast.memory.backends.schemas import DIALECTS, ddl
 @click.option(
     "--items-table", metavar="NAME", default="holdfast_items", show_default=True, help="The store's items."
 )
-def schema(database: str, table_name: str, items_table: str) -> None:
+@click.option("--row-security", is_flag=True, help="PostgreSQL: the server itself keeps tenants apart.")
+@click.option(
+    "--operators", metavar="ROLE", default=None, help="With --row-security: who may see all tenants at once."
+)
+def schema(
+    database: str, table_name: str, items_table: str, *, row_security: bool, operators: str | None
+) -> None:
     """Print the statements that create the tables, for a database in which programs may not.
 
     They can be run again. Programs then open it with auto_create_table=False.
     """
-    statements = ddl(database, table_name=table_name, items_table=items_table)
+    if operators is not None and not row_security:
+        raise click.UsageError("--operators is for --row-security")
+    given = {"row_security": row_security, "operators": operators}
+    options = {name: value for name, value in given.items() if value}
+    statements = ddl(database, table_name=table_name, items_table=items_table, **options)
     out = settings_now().output()
     if out.as_json:
         out.json({"database": database, "statements": statements})

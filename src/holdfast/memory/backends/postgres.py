@@ -4,32 +4,44 @@ from typing import Any
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.memory.backends.documents import DocumentBackend
-from holdfast.memory.backends.postgres_engine import DATABASE, POSTGRES, postgres_engine
+from holdfast.memory.backends.postgres_engine import DATABASE, POSTGRES, PostgresEngine, postgres_engine
+from holdfast.memory.backends.postgres_security import secured_items, secured_threads
 from holdfast.memory.backends.postgres_store import postgres_items
 from holdfast.memory.backends.postgres_words import Lexemes
 from holdfast.memory.backends.sql.binding import BoundEngine
 from holdfast.memory.backends.sql.checkpointer import SqlCheckpointer
-from holdfast.memory.backends.sql.dialect import Tables
+from holdfast.memory.backends.sql.dialect import Tables, checked_identifier
 from holdfast.memory.backends.sql.items_schema import items_schema
 from holdfast.memory.backends.sql.saver import SqlCheckpointSaver
 from holdfast.memory.backends.sql.schema import Schema, checkpoint_schema
-from holdfast.memory.backends.sql.server_engine import ServerEngine
 from holdfast.memory.saver import SyncCheckpointSaver
 from holdfast.memory.sync import SyncCheckpointer
 
 
 def checkpoint_tables(
-    engine: ServerEngine, table_name: str, schema: str | None
+    engine: PostgresEngine, table_name: str, schema: str | None
 ) -> tuple[BoundEngine, Tables]:
     """The engine for the checkpoint tables under that prefix."""
     tables = Tables(POSTGRES, Lexemes(), table_name, schema)
-    return engine.using(checkpoint_schema(tables, tables.text.ddl(tables.words))), tables
+    own = checkpoint_schema(tables, tables.text.ddl(tables.words))
+    return engine.using(secured_threads(own, tables, required=engine.row_security)), tables
 
 
-def postgres_schemas(table_name: str, items_table: str) -> tuple[Schema, ...]:
+def postgres_schemas(
+    table_name: str, items_table: str, *, row_security: bool = False, operators: str | None = None
+) -> tuple[Schema, ...]:
     """The tables of a checkpointer, a saver and a store of these names, without the index that pgvector can have."""
-    tables = Tables(POSTGRES, Lexemes(), table_name)
-    return checkpoint_schema(tables, tables.text.ddl(tables.words)), items_schema(postgres_items(items_table))
+    if operators is not None:
+        checked_identifier(operators, "operators")
+    tables, items = Tables(POSTGRES, Lexemes(), table_name), postgres_items(items_table)
+    schemas = (
+        secured_threads(
+            checkpoint_schema(tables, tables.text.ddl(tables.words)), tables, operators=operators
+        ),
+        secured_items(items_schema(items), items, operators=operators),
+    )
+    securities = [schema.security.schema for schema in schemas if schema.security and row_security]
+    return (*schemas, *securities)
 
 
 class PostgreSQLCheckpointer(SqlCheckpointer):
@@ -38,6 +50,7 @@ class PostgreSQLCheckpointer(SqlCheckpointer):
     ``dsn`` is a URL or connection string, and overrides the parts. ``password`` may be a `SecretStr`.
     ``table_name`` is a prefix; ``schema`` is where the tables are, if not where the server looks first.
     ``auto_create_table=False`` runs with a role that may only read and write rows, and says which DDL is missing.
+    ``row_security=True``: the server itself must keep scopes apart; where its tables do, they are used so anyway.
     An ``engine`` that is given is shared: it is closed with this object only if ``owns_engine`` says so.
     """
 
@@ -56,10 +69,11 @@ class PostgreSQLCheckpointer(SqlCheckpointer):
         max_pool_size: int = 10,
         pool_timeout: float = 30.0,
         auto_create_table: bool = True,
+        row_security: bool = False,
         ttl_seconds: float | None = None,
         text_index: bool = True,
         clock: Clock = SYSTEM_CLOCK,
-        engine: ServerEngine | None = None,
+        engine: PostgresEngine | None = None,
         owns_engine: bool = False,
         blocking: bool = False,
     ) -> None:
@@ -75,6 +89,7 @@ class PostgreSQLCheckpointer(SqlCheckpointer):
             max_pool_size=max_pool_size,
             pool_timeout=pool_timeout,
             auto_create_table=auto_create_table,
+            row_security=row_security,
             blocking=blocking,
         )
         super().__init__(
@@ -120,7 +135,7 @@ class PostgreSQLCheckpointSaver(SqlCheckpointSaver):
         table_name: str = "holdfast",
         schema: str | None = None,
         clock: Clock = SYSTEM_CLOCK,
-        engine: ServerEngine | None = None,
+        engine: PostgresEngine | None = None,
         owns_engine: bool = False,
         **connection: Any,
     ) -> None:

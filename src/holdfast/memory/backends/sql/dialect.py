@@ -55,6 +55,8 @@ class Dialect:
     queued: bool = False
     # The numbers of saves come from a table of ours instead, in the order of the commits.
     counted: bool = False
+    # A query that tells whether the database shows this transaction a tenant's rows only, where it can.
+    fenced: str = ""
     path_text: str = ""  # type of an encoded namespace of any depth, if it is not that of an id
 
     def where(self, condition: str) -> str:
