@@ -1,19 +1,16 @@
 """Facts of what a user said: by rules, or by a model that is shown what is known."""
 
 import json
-from calendar import isleap
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field
 
-from holdfast.core.clock import from_us
 from holdfast.core.messages import Message
 from holdfast.memory.extract.gate import has_secret, is_junk
 from holdfast.memory.extract.rules import statements
 from holdfast.memory.facts import Fact
-from holdfast.memory.recall.dates import spans
 
 if TYPE_CHECKING:
     from holdfast.models.base import Model
@@ -53,24 +50,13 @@ class StatedFacts(BaseModel):
 
 
 def facts_by_rules(text: str, said_at: datetime) -> list[Fact]:
-    """What the text says of its author in so many words."""
+    """What the text says of its author in so many words. True since it was said, whatever time the text names: what was
+    said before may be of a later day than that, and is still what this takes the place of."""
     return [
-        Fact("user", said.predicate, said.object, confidence=_BY_RULE, valid_from=_since(said.time, said_at))
+        Fact("user", said.predicate, said.object, confidence=_BY_RULE, valid_from=said_at)
         for said in statements(text)
         if said.predicate not in _LEFT_OUT
     ]
-
-
-def _since(time: str, said_at: datetime) -> datetime:
-    """The beginning of the time that is named, if that is not to come: else, when it was said."""
-    named = spans(time, said_at) if time else []
-    if not named:
-        return said_at
-    around = time.lower().endswith(("ago", "back", "earlier"))  # "two years ago" is about then
-    start = from_us((named[0].start_us + named[0].end_us) // 2 if around else named[0].start_us)
-    if named[0].yearly and start > said_at:  # "in March", said in February
-        start -= timedelta(days=366 if isleap(start.year) and start.month > 2 else 365)
-    return min(start, said_at)
 
 
 async def facts_by_model(

@@ -21,14 +21,13 @@ _IM: Final = r"\bi(?:'m|\s+am)\s+(?:(?:also|now|really|currently)\s+)*"
 class Statement:
     """What a user said of themselves: ``user <predicate> <object>``, and the sentence that says so for a reader.
 
-    ``single``: a newer one takes its place. ``time``: since when, in the words of the text.
+    ``single``: a newer one takes its place.
     """
 
     predicate: str
     object: str
     sentence: str
     single: bool
-    time: str = ""
 
 
 # Predicate, whether there is one at a time, the sentence for it, the pattern.
@@ -90,10 +89,10 @@ def statements(text: str) -> list[Statement]:
         for predicate, single, words, pattern in _RULES:
             for match in pattern.finditer(sentence):
                 value = _TRAILING.sub("", match["value"].strip().rstrip(".!?,;: "))
-                value, time = without_time(value) if predicate in _TIMED else (value, "")
+                value = without_time(value) if predicate in _TIMED else value
                 thing = match.groupdict().get("thing")
                 name = predicate if thing is None else f"{predicate}_{'_'.join(thing.lower().split())}"
                 if value and not _NO_VALUE.match(value):
                     said = words.format(value, thing=thing)
-                    found.setdefault((name, value.casefold()), Statement(name, value, said, single, time))
+                    found.setdefault((name, value.casefold()), Statement(name, value, said, single))
     return list(found.values())

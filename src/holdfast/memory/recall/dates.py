@@ -131,11 +131,10 @@ def spans(text: str, now: datetime) -> list[Span]:
     return [span for _, span in sorted(found, key=lambda pair: pair[0])]
 
 
-def without_time(text: str) -> tuple[str, str]:
-    """A text that ends with when it is so ("Lyon last week"), and that end; nothing if it doesn't."""
+def without_time(text: str) -> str:
+    """A text without the time that it ends with ("Lyon last week"), unless it is nothing else."""
     starts = [m.start() for _, form in _FORMS for m in form.finditer(text) if m.end() == len(text)]
-    rest = _PREPOSITION.sub("", text[: min(starts, default=len(text))]).rstrip()
-    return (rest, text[len(rest) :].strip()) if rest else (text, "")
+    return _PREPOSITION.sub("", text[: min(starts, default=len(text))]).rstrip() or text
 
 
 def time_words(at_us: int) -> str:
