@@ -273,7 +273,8 @@ class OracleSession:
         if isinstance(tree, exp.Drop | exp.Grant | exp.TruncateTable) or (
             isinstance(tree, exp.Create) and tree.args["kind"] == "SEQUENCE"
         ):
-            return [parsed.text.upper().removesuffix(" PURGE").replace(" NOCACHE", "")]
+            text = parsed.text.upper().removesuffix(" PURGE").replace(" NOCACHE", "")
+            return [text.replace(" CASCADE CONSTRAINTS", " CASCADE")]
         raise ora(900, f"the double does not know this: {parsed.text}")
 
     def _check_object(self, parts: Mapping[str, str]) -> None:

@@ -22,6 +22,7 @@ from holdfast.memory.backends.sql.schema import creation
 from holdfast.memory.vectors import Metric, VectorSpace
 from tests.oracle.database import OracleDatabase
 from tests.oracle.driver import SyncPool
+from tests.oracle.place import Place
 from tests.oracle.rules import parse
 
 
@@ -158,11 +159,9 @@ def test_writers_at_once_lose_nothing(oracle: OracleDatabase) -> None:
     asyncio.run(work())
 
 
-def test_messages_longer_than_an_expression_takes_are_stored_found_and_searched(
-    oracle: OracleDatabase,
-) -> None:
+def test_messages_longer_than_an_expression_takes_are_stored_found_and_searched(place: Place) -> None:
     text = "walrus " + "é" * 40_000
-    with OracleSyncCheckpointer(**options(oracle.add_user())) as twin:
+    with OracleSyncCheckpointer(**place.options()) as twin:
         several = AgentState(messages=tuple(Message.user(f"{number} {text}") for number in range(3)))
         twin.save(several, "several")
         assert twin.load("several") == several

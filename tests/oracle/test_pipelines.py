@@ -19,7 +19,7 @@ from tests.oracle.driver import AsyncPool
 
 
 def options(user: str, **others: Any) -> dict[str, Any]:
-    return {"dsn": "db.example/service", "user": user, "password": "secret", **others}
+    return {"dsn": "db.example/service", "user": user, "password": "secret", "table_name": "suite", **others}
 
 
 def saying(*texts: str) -> AgentState:
@@ -119,7 +119,7 @@ def test_the_double_runs_queries_with_lobs_again_behind_the_pipeline(oracle: Ora
     """What the driver does: so a change behind such a query would be seen by it."""
 
     async def work() -> None:
-        pool = AsyncPool(oracle, options(oracle.add_user()))
+        pool = AsyncPool(oracle, {"dsn": "db", "user": oracle.add_user(), "password": "x"})
         async with pool.acquire() as connection:
             await connection.cursor().execute("CREATE TABLE t (id NUMBER(19), body CLOB)")
             pipeline = oracledb.create_pipeline()
