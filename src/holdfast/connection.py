@@ -21,6 +21,7 @@ _SERVER_OPTIONS = (
     "pool_timeout",
     "auto_create_table",
     "row_security",
+    "partitions",
 )
 _ORACLE_OPTIONS = (
     "user",
@@ -89,9 +90,9 @@ def connect(url: str, **options: Any) -> Connection:
     ``mariadb://``), ``oracle://user@host:1521/service``, ``chroma:directory`` and ``chroma::memory:``, which have a
     store only, and ``memory:``. Options: those of the checkpointer (``ttl_seconds``, ``text_index``), of the store
     (``dimension``, ``distance_metric``, ``embedder``), of a file (``durability``, ``busy_seconds``) or a server
-    (``password``, ``max_pool_size``, ``pool_timeout``; PostgreSQL: ``schema``, ``min_pool_size``, ``row_security``;
-    MySQL: ``ssl``, ``connect_timeout``; Oracle: ``user``, ``wallet_location``, ``wallet_password``, ``schema_name``,
-    ``min_pool_size``, ``call_timeout``), ``auto_create_table``, and ``clock``.
+    (``password``, ``max_pool_size``, ``pool_timeout``; PostgreSQL: ``schema``, ``min_pool_size``, ``row_security``,
+    ``partitions``; MySQL: ``ssl``, ``connect_timeout``; Oracle: ``user``, ``wallet_location``, ``wallet_password``,
+    ``schema_name``, ``min_pool_size``, ``call_timeout``), ``auto_create_table``, and ``clock``.
     """
     if not isinstance(url, str):
         raise InvalidInput(f"url must be a string such as 'sqlite:holdfast.db', got {type(url).__name__}")

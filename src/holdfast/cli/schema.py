@@ -22,8 +22,15 @@ from holdfast.memory.backends.schemas import DIALECTS, ddl
 @click.option(
     "--operators", metavar="ROLE", default=None, help="With --row-security: who may see all tenants at once."
 )
+@click.option("--partitions", metavar="N", type=int, default=None, help="PostgreSQL: in so many partitions.")
 def schema(
-    database: str, table_name: str, items_table: str, *, row_security: bool, operators: str | None
+    database: str,
+    table_name: str,
+    items_table: str,
+    *,
+    row_security: bool,
+    operators: str | None,
+    partitions: int | None,
 ) -> None:
     """Print the statements that create the tables, for a database in which programs may not.
 
@@ -31,8 +38,8 @@ def schema(
     """
     if operators is not None and not row_security:
         raise click.UsageError("--operators is for --row-security")
-    given = {"row_security": row_security, "operators": operators}
-    options = {name: value for name, value in given.items() if value}
+    given = {"row_security": row_security or None, "operators": operators, "partitions": partitions}
+    options = {name: value for name, value in given.items() if value is not None}
     statements = ddl(database, table_name=table_name, items_table=items_table, **options)
     out = settings_now().output()
     if out.as_json:
