@@ -25,8 +25,8 @@ class TestPostgresStore(StoreSuite):
     required = ALL
 
     @pytest.fixture
-    def open_store(self, postgres: Database) -> OpenStore:
-        return lambda **options: PostgresStore(postgres.url, **given(options))
+    def open_store(self, used_postgres: Database) -> OpenStore:
+        return lambda **options: PostgresStore(used_postgres.url, **given(options))
 
 
 class TestPostgresStoreWithoutIndex(NearnessCases):
@@ -35,9 +35,9 @@ class TestPostgresStoreWithoutIndex(NearnessCases):
     required = ALL
 
     @pytest.fixture(params=[0, 1_000_000])
-    def open_store(self, postgres: Database, request: pytest.FixtureRequest) -> OpenStore:
+    def open_store(self, used_postgres: Database, request: pytest.FixtureRequest) -> OpenStore:
         return lambda **options: PostgresStore(
-            postgres.url, vector_index=False, vector_cache_bytes=request.param, **given(options)
+            used_postgres.url, vector_index=False, vector_cache_bytes=request.param, **given(options)
         )
 
 
@@ -47,8 +47,8 @@ class TestPostgresStoreWithIndexAlways(NearnessCases, SpaceCases):
     required = ALL
 
     @pytest.fixture
-    def open_store(self, postgres: Database) -> OpenStore:
-        return lambda **options: PostgresStore(postgres.url, index_vectors_from=0, **given(options))
+    def open_store(self, used_postgres: Database) -> OpenStore:
+        return lambda **options: PostgresStore(used_postgres.url, index_vectors_from=0, **given(options))
 
 
 @pytest.mark.long  # the plans are those of its twin, and the blocking checkpointer runs each time
@@ -56,9 +56,9 @@ class TestPostgresSyncStore(StoreSuite):
     required = ALL
 
     @pytest.fixture
-    def open_store(self, postgres: Database) -> OpenStore:
+    def open_store(self, used_postgres: Database) -> OpenStore:
         def open_twin(**options: Any) -> BaseStore:
-            return BlockingStoreFace(PostgresSyncStore(postgres.url, schema="notes", **given(options)))
+            return BlockingStoreFace(PostgresSyncStore(used_postgres.url, schema="notes", **given(options)))
 
         return open_twin
 

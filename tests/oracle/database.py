@@ -18,6 +18,10 @@ class OracleDatabase:
 
     url: str
     release: int = 23
+    compatible: int = 23
+    """The parameter COMPATIBLE: a lower one than the release hides what is newer."""
+    has_text: bool = True
+    """Whether Oracle Text is installed."""
     cut: set[int] = field(default_factory=set)
     statements: list[str] = field(default_factory=list)
     """Texts that the driver was given, in order."""

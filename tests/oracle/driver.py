@@ -37,6 +37,20 @@ class AsyncLob(Lob):
         return self._value
 
 
+class Var:
+    """See `oracledb.Var`: a value of a type that is said, or one that comes back."""
+
+    def __init__(self, kind: oracledb.DbType, arraysize: int) -> None:
+        self.type, self.num_elements = kind, arraysize
+        self.values: list[Any] = [None] * arraysize
+
+    def setvalue(self, pos: int, value: Any) -> None:
+        self.values[pos] = value
+
+    def getvalue(self, pos: int = 0) -> Any:
+        return self.values[pos]
+
+
 class Cursor:
     """See `oracledb.Cursor`."""
 
@@ -60,8 +74,26 @@ class Cursor:
     def setinputsizes(self, **sizes: Any) -> None:
         self._sizes = sizes
 
+    def var(self, typ: Any, arraysize: int = 1) -> Var:
+        if not isinstance(typ, oracledb.DbType):
+            raise TypeError("the double takes types of the database only")
+        return Var(typ, arraysize)
+
     def close(self) -> None:
         self._open = False
+
+    def _handled(self, many: Sequence[Mapping[str, Any]], sizes: dict[str, Any]) -> None:
+        """Ask the connection's handler for the type of each value, as the driver does."""
+        handler = self.connection.inputtypehandler
+        for name in many[0] if handler is not None else ():
+            first = next((row[name] for row in many if row.get(name) is not None), None)
+            if first is None or name in sizes:
+                continue
+            made = handler(self, first, len(many))
+            if made is not None:
+                if not isinstance(made, Var) or made.num_elements < len(many):
+                    raise dpy(failing.NO_VARIABLE)
+                sizes[name] = made.type
 
     def _execute(self, sql: str, parameters: Any, *, fetch_lobs: bool | None) -> "Cursor | None":
         if parameters is not None and not isinstance(parameters, dict):
@@ -88,6 +120,8 @@ class Cursor:
             raise dpy(failing.CURSOR_CLOSED)
         sizes, self._sizes = self._sizes, {}
         self._answer = None
+        if many:
+            self._handled(many, sizes)
         with self.connection.using() as session:
             answer = session.run(sql, many, sizes)
         locators = oracledb.defaults.fetch_lobs if fetch_lobs is None else fetch_lobs
@@ -197,6 +231,7 @@ class Connection:
         self.call_timeout = 0
         self.stmtcachesize = 20
         self.autocommit = False
+        self.inputtypehandler: Any = None
         self.loop: asyncio.AbstractEventLoop | None = None
 
     @property

@@ -1,6 +1,8 @@
 """Fixtures for real servers: `postgres` and `mariadb` are databases of their own for each test."""
 
+import asyncio
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.servers import mariadb as mariadb_servers
+from tests.servers.emptying import empty_mariadb, empty_postgres
 from tests.servers.mariadb import MariaServer
 from tests.servers.postgres import PostgresServer, shared_server
 from tests.servers.proxy import Proxy
@@ -39,6 +42,18 @@ class Database:
         """Run a statement past Holdfast."""
         return _run(self.url, statement, params)
 
+    def empty(self) -> None:
+        """The tables stay; what is in them goes."""
+        import psycopg
+
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            empty_postgres(connection)
+
+    async def alone(self, most: int = 0) -> None:
+        """Wait until the server has ended all sessions in the database, or all but so many."""
+        query = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database()"
+        await _until(lambda: self.sql(f"{query} AND pid <> pg_backend_pid()")[0][0] <= most)
+
     @staticmethod
     def checkpointer(url: str, **options: Any) -> "BaseCheckpointer":
         from holdfast.memory.backends import PostgreSQLCheckpointer
@@ -62,6 +77,13 @@ class Database:
         from holdfast.memory.backends.postgres_engine import postgres_engine
 
         return postgres_engine(url, **options)
+
+
+async def _until(settled: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not settled():
+        assert time.monotonic() < deadline, "the server still has other sessions"
+        await asyncio.sleep(0.01)
 
 
 def _run(url: str, statement: str, params: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -101,6 +123,24 @@ def new_database(postgres_server: PostgresServer) -> Iterator[Callable[[], Datab
         _run(postgres_server.url(), f"DROP DATABASE {database.name} WITH (FORCE)")
 
 
+@pytest.fixture(scope="session")
+def _kept_postgres(postgres_server: PostgresServer) -> Iterator[tuple[Database, Any]]:
+    import psycopg
+
+    database = Database(postgres_server, f"kept{os.getpid()}")
+    _run(postgres_server.url(), f"CREATE DATABASE {database.name}")
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        yield database, connection
+
+
+@pytest.fixture
+def used_postgres(_kept_postgres: tuple[Database, Any]) -> Database:
+    """A database that other tests have used: its tables are there, and empty."""
+    database, connection = _kept_postgres
+    empty_postgres(connection)
+    return database
+
+
 @pytest.fixture
 def proxy(postgres_server: PostgresServer) -> Iterator[Proxy]:
     """A proxy in front of the run's server."""
@@ -132,6 +172,16 @@ class MariaDatabase:
     def sql(self, statement: str, *params: Any) -> list[tuple[Any, ...]]:
         """Run a statement past Holdfast."""
         return self.server.run(self.name, statement, params)
+
+    def empty(self) -> None:
+        """The tables stay; what is in them goes."""
+        with self.server.connect(self.name) as connection:
+            empty_mariadb(connection)
+
+    async def alone(self, most: int = 0) -> None:
+        """Wait until the server has ended all sessions in the database, or all but so many."""
+        query = "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE()"
+        await _until(lambda: self.sql(f"{query} AND id <> CONNECTION_ID()")[0][0] <= most)
 
     @staticmethod
     def checkpointer(url: str, **options: Any) -> "BaseCheckpointer":
@@ -184,6 +234,22 @@ def new_mariadb(mariadb_server: MariaServer) -> Iterator[Callable[[], MariaDatab
 def mariadb(new_mariadb: Callable[[], MariaDatabase]) -> MariaDatabase:
     """An empty database."""
     return new_mariadb()
+
+
+@pytest.fixture(scope="session")
+def _kept_mariadb(mariadb_server: MariaServer) -> Iterator[tuple[MariaDatabase, Any]]:
+    database = MariaDatabase(mariadb_server, f"kept{os.getpid()}")
+    mariadb_server.run("mysql", f"CREATE DATABASE {database.name}")
+    with mariadb_server.connect(database.name) as connection:
+        yield database, connection
+
+
+@pytest.fixture
+def used_mariadb(_kept_mariadb: tuple[MariaDatabase, Any]) -> MariaDatabase:
+    """A database that other tests have used: its tables are there, and empty."""
+    database, connection = _kept_mariadb
+    empty_mariadb(connection)
+    return database
 
 
 AnyDatabase = Database | MariaDatabase

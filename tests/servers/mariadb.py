@@ -114,20 +114,17 @@ class MariaServer:
 
     def run(self, database: str, statement: str, params: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         """Run a statement past Holdfast."""
-        import pymysql
-
-        with (
-            pymysql.connect(
-                unix_socket=str(self.socket),
-                user="root",
-                database=database,
-                charset="utf8mb4",
-                autocommit=True,
-            ) as connection,
-            connection.cursor() as cursor,
-        ):
+        with self.connect(database) as connection, connection.cursor() as cursor:
             cursor.execute(statement, params or None)
             return list(cursor.fetchall())
+
+    def connect(self, database: str) -> Any:
+        """A connection of root's, which commits each statement."""
+        import pymysql
+
+        return pymysql.connect(
+            unix_socket=str(self.socket), user="root", database=database, charset="utf8mb4", autocommit=True
+        )
 
     def _ready(self) -> bool:
         # The driver forgets a socket that nobody answers. One that listens is not yet one that serves: a server that is

@@ -50,6 +50,8 @@ POSTGRES = Dialect(
     spans=_SPANS,
     metadata_indexes=_METADATA_INDEXES,
     metadata_contains=_CONTAINS,
+    # Long entries are compressed, and stay where they are while they fit: elsewhere they are cut into parts of 2 KB.
+    tuning=("ALTER TABLE {entries} ALTER COLUMN body SET STORAGE MAIN",),
     queued=True,
     fenced=FENCED,
 )

@@ -34,5 +34,5 @@ def ddl(
     if dialect == "oracle":
         from holdfast.memory.backends.oracle_sql import oracle_text
 
-        return [oracle_text(statement).sql for statement in statements]
+        return list(dict.fromkeys(oracle_text(statement).sql for statement in statements))
     return statements

@@ -88,7 +88,7 @@ class SqlCheckpointer(BaseCheckpointer):
                 return None
             thread, row = found
             stored, lists = yield from reading.read_lists(self._tables, row)
-            state = reading.decode(row, lists, decode_state)
+            state = reading.decode(row, lists, partial(decode_state, lazily_at=row.place))
             if row.seq == thread.head_seq:
                 self._heads.remember(key, _known(thread.life, thread.next_seq, row, stored, state))
             return Checkpoint(state, row.info(thread_id))

@@ -107,6 +107,7 @@ def _version_1(t: Tables) -> tuple[str, ...]:
             size {d.number} NOT NULL, seq {d.number} NOT NULL, searchable {d.number} NOT NULL,
             seal {d.number} NOT NULL, body {d.text} NOT NULL)""",
         f"CREATE UNIQUE INDEX {t.prefix}_entries_place ON {t.entries} (life, log, pos)",
+        *(statement.format(entries=t.entries) for statement in d.tuning),
         f"""CREATE TABLE {t.writes} (
             life {d.key} NOT NULL, seq {d.number} NOT NULL, task_id {d.id_text} NOT NULL, idx {d.number} NOT NULL,
             channel {d.id_text} NOT NULL, value {d.text} NOT NULL,
