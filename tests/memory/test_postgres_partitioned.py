@@ -104,6 +104,15 @@ async def fill(url: str, **options: Any) -> None:
         assert [hit.item.key for hit in hits] == ["k"]
 
 
+async def search_by_the_index(url: str) -> None:
+    async with PostgresStore(url, dimension=2, index_vectors_from=0) as store:
+        await store.index_vectors()
+        assert await store.vector_search_by(("users", "u7")) == "hnsw"
+        hits = await store.search_by_embedding(("users", "u7"), [1, 7])
+        assert [hit.item.key for hit in hits] == ["k"]
+        await store.clear_namespace(("users",), prefix=True)
+
+
 def test_rows_spread_over_the_partitions(postgres: Database) -> None:
     asyncio.run(fill(postgres.url, partitions=PARTITIONS))
     for table in ("threads", "lives", "checkpoints", "entries", "writes", "words", "items", "items_postings"):
@@ -111,6 +120,8 @@ def test_rows_spread_over_the_partitions(postgres: Database) -> None:
         assert len(found) == PARTITIONS, table
         assert sum(count for _, count in found) == 12, table
     asyncio.run(fill(postgres.url))  # who doesn't say how they are made takes them as they are
+    asyncio.run(search_by_the_index(postgres.url))
+    assert postgres.sql("SELECT COUNT(*) FROM holdfast_items_nearest") == [(0,)]
     plan = postgres.sql("EXPLAIN SELECT * FROM holdfast_checkpoints WHERE life = '\\x00' AND seq = 1")
     assert sum("holdfast_checkpoints_p" in line for (line,) in plan) <= 2  # one partition, by its index
 

@@ -3,7 +3,9 @@
 from typing import Any
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.core.errors import InvalidInput
 from holdfast.memory.backends.documents import DocumentBackend
+from holdfast.memory.backends.pgvector import index_for
 from holdfast.memory.backends.postgres_engine import DATABASE, POSTGRES, PostgresEngine, postgres_engine
 from holdfast.memory.backends.postgres_layout import Layout
 from holdfast.memory.backends.postgres_store import postgres_items
@@ -15,6 +17,7 @@ from holdfast.memory.backends.sql.saver import SqlCheckpointSaver
 from holdfast.memory.backends.sql.schema import Schema
 from holdfast.memory.saver import SyncCheckpointSaver
 from holdfast.memory.sync import SyncCheckpointer
+from holdfast.memory.vectors import parse_space
 
 
 def checkpoint_tables(
@@ -25,12 +28,24 @@ def checkpoint_tables(
     return engine.using(engine.layout.threads(tables)), tables
 
 
-def postgres_schemas(table_name: str, items_table: str, **layout: Any) -> tuple[Schema, ...]:
-    """The tables of a checkpointer, a saver and a store of these names, without the index that pgvector can have.
-    Options: those of `Layout`."""
+def postgres_schemas(
+    table_name: str,
+    items_table: str,
+    *,
+    dimension: int | None = None,
+    distance_metric: str = "COSINE",
+    **layout: Any,
+) -> tuple[Schema, ...]:
+    """The tables of a checkpointer, a saver and a store of these names; with ``dimension``, also the index that
+    pgvector can have for such vectors. Other options: those of `Layout`."""
     made = Layout(**layout)
     tables, items = Tables(POSTGRES, Lexemes(), table_name), postgres_items(items_table)
-    schemas = made.threads(tables), made.items(items)
+    schemas = [made.threads(tables), made.items(items)]
+    if dimension is not None:
+        index = index_for(items, parse_space(dimension, distance_metric, None))
+        if index is None:
+            raise InvalidInput(f"pgvector has no index for {distance_metric} with {dimension} dimensions")
+        schemas.append(made.index(index))
     securities = [schema.security.schema for schema in schemas if schema.security and made.row_security]
     return (*schemas, *securities)
 
