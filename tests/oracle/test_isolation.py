@@ -21,8 +21,11 @@ def _open(place: Place) -> OracleStore:
 
 @pytest.mark.parametrize("place", NEW, indirect=True)
 def test_no_tenant_reaches_another_whatever_the_names(place: Place) -> None:
-    # Each example makes its tables, and the double translates every statement: slow.
-    @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=2,  # each makes its tables, and the double translates every statement: slow
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
     @given(owners_of_memories(), owners_of_facts, IDS, names, names)
     def check(
         owners: list[tuple[str, str | None]],
