@@ -65,7 +65,14 @@ def test_row_security_is_printed_for_postgresql_and_refused_elsewhere(nowhere: D
     assert "ALTER TABLE holdfast_entries FORCE ROW LEVEL SECURITY" in more
     assert "ON holdfast_items FOR ALL TO auditor" in more
     assert not any("POLICY" in statement for statement in plain)
+    indexed = nowhere.json("schema", "postgresql", "--dimension", "3", "--metric", "dot", "--partitions", "2")
+    assert any("USING hnsw" in statement for statement in indexed["statements"])
+    assert sum("PARTITION OF holdfast_entries " in statement for statement in indexed["statements"]) == 2
     for wrong in (
+        ("schema", "postgresql", "--dimension", "5000"),
+        ("schema", "postgresql", "--metric", "DOT"),
+        ("schema", "postgresql", "--partitions", "1"),
+        ("schema", "sqlite", "--partitions", "4"),
         ("schema", "sqlite", "--row-security"),
         ("schema", "postgresql", "--operators", "auditor"),
         ("schema", "postgresql", "--row-security", "--operators", "a; b"),

@@ -11,8 +11,10 @@ from holdfast.memory.backends.postgres import PostgreSQLCheckpointer
 from holdfast.memory.backends.postgres_store import PostgresStore
 from holdfast.memory.checkpointer import BaseCheckpointer, CheckpointerCapabilities
 from holdfast.memory.store import StoreCapabilities
+from holdfast.testing.checkpointer_cases.base import CheckpointerCases
 from holdfast.testing.checkpointer_cases.scopes import ScopesCases
 from holdfast.testing.checkpointer_suite import CheckpointerSuite, OpenCheckpointer
+from holdfast.testing.store_cases.base import StoreCases
 from holdfast.testing.store_cases.batches import BatchCases
 from holdfast.testing.store_suite import OpenStore, StoreSuite
 from tests.servers.fixtures import Database
@@ -25,8 +27,13 @@ def place(postgres: Database) -> Iterator[Secured]:
         yield made
 
 
-class TestSecuredScopes(ScopesCases):
+class TestSecuredScopes(CheckpointerCases):
     """A sample of the suite below."""
+
+    test_reading_never_reaches_across = ScopesCases.test_reading_never_reaches_across
+    test_writing_never_reaches_across = ScopesCases.test_writing_never_reaches_across
+    test_a_deleted_scope_is_gone_and_no_other = ScopesCases.test_a_deleted_scope_is_gone_and_no_other
+    test_operators_see_every_scope = ScopesCases.test_operators_see_every_scope
 
     required = frozenset(field.name for field in fields(CheckpointerCapabilities))
 
@@ -50,8 +57,11 @@ class TestSecuredCheckpointer(TestSecuredScopes, CheckpointerSuite):
     """All of it."""
 
 
-class TestSecuredBatches(BatchCases):
+class TestSecuredBatches(StoreCases):
     """A sample of the suite below."""
+
+    test_writes_are_done_in_order = BatchCases.test_writes_are_done_in_order
+    test_search_knows_what_a_batch_did = BatchCases.test_search_knows_what_a_batch_did
 
     required = frozenset(field.name for field in fields(StoreCapabilities))
 

@@ -301,9 +301,13 @@ def test_an_owner_is_bound_too_and_tables_with_rows_can_be_secured_later(postgre
         assert found == [(True,)]  # one that was made anew is secured like the others
 
 
-def test_the_copies_in_pgvectors_index_are_a_tenants_too(postgres: Database) -> None:
+@pytest.mark.parametrize("made", ["as printed", "by the owner"])
+def test_the_copies_in_pgvectors_index_are_a_tenants_too(postgres: Database, made: str) -> None:
     async def run(url: str) -> None:
-        async with PostgresStore(url, dimension=2, row_security=True, index_vectors_from=0) as store:
+        options: dict[str, Any] = {"dimension": 2, "row_security": True, "index_vectors_from": 0}
+        async with connect(url, auto_create_table=made == "by the owner", **options) as db:
+            store = db.store
+            assert isinstance(store, PostgresStore)
             for user in ("ann", "bob"):
                 for number in range(3):
                     await store.put_with_embedding(("users", user), f"{user}{number}", number, [1, number])
@@ -317,10 +321,16 @@ def test_the_copies_in_pgvectors_index_are_a_tenants_too(postgres: Database) -> 
             assert [hit.item.key for hit in hits] == ["ann0", "ann1", "ann2"]
             await store.delete(("users", "ann"), "ann0")
 
-    with roles_of(postgres, "owner") as (owner,):
-        postgres.sql("CREATE EXTENSION vector")
-        url = owned(postgres, owner)
+    def check(url: str) -> None:
         asyncio.run(run(url))
         count = "SELECT COUNT(*) FROM holdfast_items_nearest"
         assert postgres.sql(count) == [(5,)]
         assert [as_role(url, setting, count)[1] for setting in ("", settings_of("ann"))] == [[(0,)], [(2,)]]
+
+    if made == "as printed":
+        with secured(postgres, dimension=2) as place:
+            check(place.url)
+        return
+    with roles_of(postgres, "owner") as (owner,):
+        postgres.sql("CREATE EXTENSION vector")
+        check(owned(postgres, owner))

@@ -3,19 +3,21 @@
 from typing import Any
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.core.errors import InvalidInput
 from holdfast.memory.backends.documents import DocumentBackend
+from holdfast.memory.backends.pgvector import index_for
 from holdfast.memory.backends.postgres_engine import DATABASE, POSTGRES, PostgresEngine, postgres_engine
-from holdfast.memory.backends.postgres_security import secured_items, secured_threads
+from holdfast.memory.backends.postgres_layout import Layout
 from holdfast.memory.backends.postgres_store import postgres_items
 from holdfast.memory.backends.postgres_words import Lexemes
 from holdfast.memory.backends.sql.binding import BoundEngine
 from holdfast.memory.backends.sql.checkpointer import SqlCheckpointer
-from holdfast.memory.backends.sql.dialect import Tables, checked_identifier
-from holdfast.memory.backends.sql.items_schema import items_schema
+from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.saver import SqlCheckpointSaver
-from holdfast.memory.backends.sql.schema import Schema, checkpoint_schema
+from holdfast.memory.backends.sql.schema import Schema
 from holdfast.memory.saver import SyncCheckpointSaver
 from holdfast.memory.sync import SyncCheckpointer
+from holdfast.memory.vectors import parse_space
 
 
 def checkpoint_tables(
@@ -23,24 +25,28 @@ def checkpoint_tables(
 ) -> tuple[BoundEngine, Tables]:
     """The engine for the checkpoint tables under that prefix."""
     tables = Tables(POSTGRES, Lexemes(), table_name, schema)
-    own = checkpoint_schema(tables, tables.text.ddl(tables.words))
-    return engine.using(secured_threads(own, tables, required=engine.row_security)), tables
+    return engine.using(engine.layout.threads(tables)), tables
 
 
 def postgres_schemas(
-    table_name: str, items_table: str, *, row_security: bool = False, operators: str | None = None
+    table_name: str,
+    items_table: str,
+    *,
+    dimension: int | None = None,
+    distance_metric: str = "COSINE",
+    **layout: Any,
 ) -> tuple[Schema, ...]:
-    """The tables of a checkpointer, a saver and a store of these names, without the index that pgvector can have."""
-    if operators is not None:
-        checked_identifier(operators, "operators")
+    """The tables of a checkpointer, a saver and a store of these names; with ``dimension``, also the index that
+    pgvector can have for such vectors. Other options: those of `Layout`."""
+    made = Layout(**layout)
     tables, items = Tables(POSTGRES, Lexemes(), table_name), postgres_items(items_table)
-    schemas = (
-        secured_threads(
-            checkpoint_schema(tables, tables.text.ddl(tables.words)), tables, operators=operators
-        ),
-        secured_items(items_schema(items), items, operators=operators),
-    )
-    securities = [schema.security.schema for schema in schemas if schema.security and row_security]
+    schemas = [made.threads(tables), made.items(items)]
+    if dimension is not None:
+        index = index_for(items, parse_space(dimension, distance_metric, None))
+        if index is None:
+            raise InvalidInput(f"pgvector has no index for {distance_metric} with {dimension} dimensions")
+        schemas.append(made.index(index))
+    securities = [schema.security.schema for schema in schemas if schema.security and made.row_security]
     return (*schemas, *securities)
 
 
@@ -51,6 +57,7 @@ class PostgreSQLCheckpointer(SqlCheckpointer):
     ``table_name`` is a prefix; ``schema`` is where the tables are, if not where the server looks first.
     ``auto_create_table=False`` runs with a role that may only read and write rows, and says which DDL is missing.
     ``row_security=True``: the server itself must keep scopes apart; where its tables do, they are used so anyway.
+    ``partitions``: tables that are made now are in so many; others must be, if it is given.
     An ``engine`` that is given is shared: it is closed with this object only if ``owns_engine`` says so.
     """
 
@@ -70,6 +77,7 @@ class PostgreSQLCheckpointer(SqlCheckpointer):
         pool_timeout: float = 30.0,
         auto_create_table: bool = True,
         row_security: bool = False,
+        partitions: int | None = None,
         ttl_seconds: float | None = None,
         text_index: bool = True,
         clock: Clock = SYSTEM_CLOCK,
@@ -90,6 +98,7 @@ class PostgreSQLCheckpointer(SqlCheckpointer):
             pool_timeout=pool_timeout,
             auto_create_table=auto_create_table,
             row_security=row_security,
+            partitions=partitions,
             blocking=blocking,
         )
         super().__init__(

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from psycopg import AsyncConnection, Connection, Error, OperationalError, conninfo
-from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
+from psycopg_pool import ConnectionPool, PoolTimeout
 
 from holdfast.core.errors import InvalidInput
-from holdfast.memory.backends.postgres_connecting import give_up, remembering, remembering_async
+from holdfast.memory.backends.postgres_connecting import LoopPool, give_up, remembering, remembering_async
 from holdfast.memory.backends.postgres_errors import failure_of
 from holdfast.memory.backends.postgres_session import AnyConnection, PgSession
 from holdfast.memory.backends.sql.plan import Plan, fetch
@@ -145,7 +145,7 @@ class _LoopPool:
         self.refused: list[Exception] = []
         self.made: weakref.WeakSet[AsyncConnection[Any]] = weakref.WeakSet()
         self.opened = False
-        self.pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
+        self.pool = LoopPool(
             info,
             connection_class=remembering_async(self.refused, self.made),
             kwargs=options,

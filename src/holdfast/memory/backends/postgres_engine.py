@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from holdfast.core.errors import InvalidInput, MissingExtra
+from holdfast.core.errors import MissingExtra
+from holdfast.memory.backends.postgres_layout import Layout
 from holdfast.memory.backends.postgres_security import FENCED
 from holdfast.memory.backends.sql.connecting import check_pool_sizes, revealed
 from holdfast.memory.backends.sql.dialect import Dialect, checked_identifier
@@ -59,11 +60,11 @@ DATABASE = "holdfast"
 
 
 class PostgresEngine(ServerEngine):
-    """Plans on PostgreSQL, and how its tables are to be. ``row_security``: see `postgres_security`."""
+    """Plans on PostgreSQL, and how its tables are to be made."""
 
-    def __init__(self, driver: Driver, *, auto_create_table: bool, row_security: bool) -> None:
+    def __init__(self, driver: Driver, layout: Layout, *, auto_create_table: bool) -> None:
         super().__init__(driver, auto_create_table=auto_create_table)
-        self.row_security = row_security
+        self.layout = layout
 
 
 def postgres_engine(
@@ -80,12 +81,13 @@ def postgres_engine(
     pool_timeout: float = 30.0,
     auto_create_table: bool = True,
     row_security: bool = False,
+    partitions: int | None = None,
     blocking: bool = False,
 ) -> PostgresEngine:
     """An engine on that database; ``dsn`` overrides the parts. ``password`` may be a `SecretStr`.
 
-    ``schema``: the tables are there, not where the server looks first. ``row_security``: the server itself must keep
-    tenants apart. ``blocking``: for a synchronous twin.
+    ``schema``: the tables are there, not where the server looks first. ``row_security`` and ``partitions``: see
+    `Layout`. ``blocking``: for a synchronous twin.
     """
     try:
         from holdfast.memory.backends.postgres_driver import AsyncDriver, BlockingDriver, connection_info
@@ -93,12 +95,11 @@ def postgres_engine(
         raise MissingExtra("PostgreSQL", "postgres") from error
     if schema is not None:
         checked_identifier(schema, "schema")
-    if not isinstance(row_security, bool):
-        raise InvalidInput(f"row_security must be True or False, got {type(row_security).__name__}")
+    layout = Layout(row_security, partitions)
     check_pool_sizes(min_pool_size, max_pool_size)
     parts = {"host": host, "port": port, "dbname": database, "user": user, "password": revealed(password)}
     info = connection_info(dsn, parts)
     driver = (BlockingDriver if blocking else AsyncDriver)(
         info, schema=schema, min_size=min_pool_size, max_size=max_pool_size, pool_timeout=pool_timeout
     )
-    return PostgresEngine(driver, auto_create_table=auto_create_table, row_security=row_security)
+    return PostgresEngine(driver, layout, auto_create_table=auto_create_table)

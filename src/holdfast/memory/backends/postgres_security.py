@@ -45,6 +45,7 @@ def secured_threads(
         steps.append(f"CREATE INDEX {table.rpartition('.')[2]}_scope ON {table} (scope)")
     for table in schema.tables:
         steps += _policies(table, f"scope = {_SCOPE}", operators, "SELECT")
+    steps.append(_close_partitions(schema.tables))
     return _with_security(schema, steps, schema.tables, _scope_fence, required)
 
 
@@ -56,6 +57,7 @@ def secured_items(
     tables = [table for table in schema.tables if table != t.counters]
     for table in tables:
         steps += _policies(table, _namespace_policy(t, table), operators, "ALL")
+    steps.append(_close_partitions(tables))
     return _with_security(schema, steps, (t.items, *tables), _namespaces_fence, required)
 
 
@@ -114,6 +116,17 @@ def _policies(table: str, condition: str, operators: str | None, allowed: str) -
     if operators is not None:
         yield f"DROP POLICY IF EXISTS {_OPERATOR_POLICY} ON {table}"
         yield f"CREATE POLICY {_OPERATOR_POLICY} ON {table} FOR {allowed} TO {operators} USING ({_OPERATOR})"
+
+
+def _close_partitions(tables: Sequence[str]) -> str:
+    """Partitions are seen through their table, whose policies hold then. Themselves they have none, and show none."""
+    names = ", ".join(f"'{table}'" for table in tables)
+    return (
+        "DO $$ DECLARE part regclass; BEGIN FOR part IN SELECT inhrelid FROM pg_inherits"
+        f" WHERE inhparent = ANY (CAST(ARRAY[{names}] AS regclass[])) LOOP"
+        " EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', part);"
+        " EXECUTE format('ALTER TABLE %s FORCE ROW LEVEL SECURITY', part); END LOOP; END $$"
+    )
 
 
 def _scope_column(table: str, filling: str, text: str) -> Iterator[str]:

@@ -12,10 +12,9 @@ from holdfast.memory import blocking as twins
 from holdfast.memory import validate
 from holdfast.memory.backends import pgvector, pgvector_search
 from holdfast.memory.backends.postgres_engine import DATABASE, POSTGRES, PostgresEngine, postgres_engine
-from holdfast.memory.backends.postgres_security import secured_items
 from holdfast.memory.backends.sql.binding import BoundEngine
 from holdfast.memory.backends.sql.dialect import Dialect
-from holdfast.memory.backends.sql.items_schema import ItemTables, items_schema
+from holdfast.memory.backends.sql.items_schema import ItemTables
 from holdfast.memory.backends.sql.items_store import VECTOR_CACHE_BYTES, SqlStore
 from holdfast.memory.backends.sql.items_versions import Slots
 from holdfast.memory.backends.sql.plan import FRESH, Statement, change, many, rows
@@ -124,6 +123,7 @@ class PostgresStore(SqlStore):
         pool_timeout: float = 30.0,
         auto_create_table: bool = True,
         row_security: bool = False,
+        partitions: int | None = None,
         clock: Clock = SYSTEM_CLOCK,
         engine: PostgresEngine | None = None,
         owns_engine: bool = False,
@@ -143,10 +143,11 @@ class PostgresStore(SqlStore):
             pool_timeout=pool_timeout,
             auto_create_table=auto_create_table,
             row_security=row_security,
+            partitions=partitions,
             blocking=blocking,
         )
         super().__init__(
-            used.using(secured_items(items_schema(tables), tables, required=used.row_security)),
+            used.using(used.layout.items(tables)),
             tables,
             dimension=dimension,
             distance_metric=distance_metric,
@@ -170,9 +171,8 @@ class PostgresStore(SqlStore):
             or (index := pgvector.index_for(self._tables, self._space, self._large)) is None
         ):
             return None
-        used, schema = self._shared_engine, pgvector.index_schema(index)
-        secured = secured_items(schema, self._tables, required=used.row_security)
-        return _Index(index, used.using(secured))
+        used = self._shared_engine
+        return _Index(index, used.using(used.layout.index(index)))
 
     async def vector_search_by(self, namespace: Sequence[str]) -> Literal["exact", "hnsw"]:
         """How vectors of that namespace are searched now: compared one by one, or by pgvector's index."""

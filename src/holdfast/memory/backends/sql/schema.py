@@ -40,6 +40,7 @@ class Schema:
     steps: tuple[tuple[str, ...], ...]
     tables: tuple[str, ...]
     security: "Security | None" = None  # how the database itself keeps tenants apart, if it can
+    check: Callable[[], Plan[None]] | None = None  # raises if tables that are there were made differently
 
     @property
     def key(self) -> tuple[str, str]:

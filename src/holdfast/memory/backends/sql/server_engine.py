@@ -274,6 +274,8 @@ class ServerEngine:
 
     async def _prepare(self, schema: Schema) -> None:
         await self._bring_up(schema, lambda: self.driver.existing(schema))
+        if schema.check is not None:
+            await self._persist(schema.check, write=False, repeatable=True)
         if schema.security is not None:
             await self._secure(schema, schema.security)
 
