@@ -126,6 +126,15 @@ def conversation(turns: int, vocabulary: Vocabulary = "zipf") -> list[Turn]:
     return made
 
 
+def short_conversation(turns: int, vocabulary: Vocabulary = "zipf") -> list[Turn]:
+    """A user's 60 characters and an assistant's 120 a turn: small talk, where each row's own cost shows."""
+    writer = Writer(vocabulary)
+    return [
+        [{"role": "user", "content": writer.text(60)}, {"role": "assistant", "content": writer.text(120)}]
+        for _ in range(turns)
+    ]
+
+
 encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 """Compact JSON, by an encoder that is made once: the least that JSON costs."""
 
@@ -133,3 +142,8 @@ encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).enco
 def json_bytes(turns: Sequence[Turn]) -> int:
     """The size of all messages as compact JSON."""
     return sum(len(encode(message).encode()) for turn in turns for message in turn)
+
+
+def text_bytes(turns: Sequence[Turn]) -> int:
+    """The size of what was said, and of nothing around it."""
+    return sum(len(str(message.get("content", "")).encode()) for turn in turns for message in turn)

@@ -161,10 +161,14 @@ class _Rows:
 
     def _lists(self) -> Iterator[str]:
         stored: set[tuple[bytes, int, int]] = set()
-        for entry in self.entries:
+        seals: dict[tuple[bytes, int], int] = {}
+        for entry in sorted(self.entries, key=lambda entry: (entry.life, entry.log, entry.pos)):
+            before = seals.get((entry.life, entry.log))
+            text = entry.body if before is None else f"\n{entry.body}"
+            seals[entry.life, entry.log] = entry.seal
             places = {(entry.life, entry.log, entry.pos + line) for line in range(entry.size)}
             if (
-                entry.seal != crc32(entry.body.encode(), entry.pos)
+                entry.seal != crc32(text.encode(), entry.pos if before is None else before)
                 or entry.size != entry.body.count("\n") + 1
             ):
                 yield f"{entry.place} is not what its seal and size say"

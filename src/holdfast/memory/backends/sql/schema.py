@@ -17,11 +17,15 @@ of the scope and is never used again.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from holdfast.core.errors import Corrupt, SchemaMismatch
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.plan import Plan, change, fetch_one
 from holdfast.memory.backends.sql.slots import EVERY_SLOT
+
+if TYPE_CHECKING:
+    from holdfast.memory.backends.sql.security import Security
 
 Migration = Callable[[], Sequence[str]]
 
@@ -35,6 +39,8 @@ class Schema:
     dialect_text: str
     steps: tuple[tuple[str, ...], ...]
     tables: tuple[str, ...]
+    security: "Security | None" = None  # how the database itself keeps tenants apart, if it can
+    check: Callable[[], Plan[None]] | None = None  # raises if tables that are there were made differently
 
     @property
     def key(self) -> tuple[str, str]:
@@ -101,6 +107,7 @@ def _version_1(t: Tables) -> tuple[str, ...]:
             size {d.number} NOT NULL, seq {d.number} NOT NULL, searchable {d.number} NOT NULL,
             seal {d.number} NOT NULL, body {d.text} NOT NULL)""",
         f"CREATE UNIQUE INDEX {t.prefix}_entries_place ON {t.entries} (life, log, pos)",
+        *(statement.format(entries=t.entries) for statement in d.tuning),
         f"""CREATE TABLE {t.writes} (
             life {d.key} NOT NULL, seq {d.number} NOT NULL, task_id {d.id_text} NOT NULL, idx {d.number} NOT NULL,
             channel {d.id_text} NOT NULL, value {d.text} NOT NULL,
