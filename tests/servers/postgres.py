@@ -5,8 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,7 +13,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.servers.keeping import keep, shared
+from tests.servers.keeping import keep, own, shared, wait_until_ready
 
 _OPTIONS = (
     "listen_addresses=",
@@ -26,7 +24,6 @@ _OPTIONS = (
     "autovacuum=off",
     "log_min_messages=fatal",
 )
-_SECONDS = 60
 
 
 def _nobody() -> dict[str, int]:
@@ -42,6 +39,8 @@ def _nobody() -> dict[str, int]:
 class PostgresServer:
     """A server with its data in ``folder``. It can be killed and started again. ``init``: more options of `initdb`;
     ``programs``: where another version's are."""
+
+    crash = signal.SIGQUIT
 
     def __init__(self, folder: Path, *init: object, programs: Path | None = None) -> None:
         self.folder = folder
@@ -73,11 +72,7 @@ class PostgresServer:
                 start_new_session=True,
                 **self._user(),
             )
-        deadline = time.monotonic() + _SECONDS
-        while not self._ready():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"PostgreSQL did not start: {(self.folder / 'log').read_text()[-2000:]}")
-            time.sleep(0.02)
+        wait_until_ready(self._process, self._ready, self.folder / "log")
 
     def stop(self, how: int = signal.SIGINT) -> None:
         """By default sessions are cut and the data is put in order; SIGQUIT: at once, as in a crash."""
@@ -146,15 +141,8 @@ class PostgresServer:
 def own_server(programs: Path | None = None) -> Iterator[PostgresServer]:
     """A server for one test, which may kill it."""
     needed()
-    # Not where the test is: a socket's path has 107 bytes.
-    folder = Path(tempfile.mkdtemp(prefix="hf-pg-", dir="/tmp"))
-    server = PostgresServer(folder, programs=programs)
-    try:
-        server.start()
+    with own("hf-pg-", lambda folder: PostgresServer(folder, programs=programs)) as server:
         yield server
-    finally:
-        server.stop(signal.SIGQUIT)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 # ── one server for all processes of a run ─────────────────────────────────────────────────────────
