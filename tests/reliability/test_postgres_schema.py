@@ -1,6 +1,5 @@
 """Tables on PostgreSQL: made where there are none, by many at once, or only looked at by a role with few rights."""
 
-import multiprocessing
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from holdfast.memory.backends import (
     PostgreSQLSyncCheckpointer,
     postgresql_checkpointer,
 )
+from tests import forking
 from tests.reliability.server_checks import (
     SECRET,
     check_both_contracts,
@@ -41,7 +41,7 @@ def _save_one(kind: type[AnyDatabase], url: str, number: int, barrier: Any, fail
 
 
 def test_eight_processes_on_an_empty_database_make_the_tables_once(database: AnyDatabase) -> None:
-    context = multiprocessing.get_context("spawn")
+    context = forking.context()
     barrier, failed = context.Barrier(8), context.Queue()
     children = [
         context.Process(target=_save_one, args=(type(database), database.url, n, barrier, failed))
