@@ -45,6 +45,20 @@ class TestPostgreSQLSyncCheckpointer(CheckpointerSuite):
         return open_twin
 
 
+@pytest.mark.long  # another server, the same plans
+class TestPostgreSQL15Checkpointer(CheckpointerSuite):
+    required = ALL
+
+    @pytest.fixture
+    def open_checkpointer(self, postgres15: Database) -> OpenCheckpointer:
+        def open_one(*, clock: Clock | None = None, ttl_seconds: float | None = None) -> BaseCheckpointer:
+            return PostgreSQLCheckpointer(
+                postgres15.url, clock=clock or SYSTEM_CLOCK, ttl_seconds=ttl_seconds, min_pool_size=0
+            )
+
+        return open_one
+
+
 ODD: list[Any] = [
     *(
         "plain",

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from tests.servers import mariadb as mariadb_servers
 from tests.servers.emptying import empty_mariadb, empty_postgres
 from tests.servers.mariadb import MariaServer
-from tests.servers.postgres import PostgresServer, shared_server
+from tests.servers.postgres import PostgresServer, own_server, shared_server
 from tests.servers.proxy import Proxy
 
 if TYPE_CHECKING:
@@ -31,10 +32,11 @@ class Database:
     name: str
     keeper: Any = None
     """A connection that stays: the one that empties the tables."""
+    user: str = "postgres"
 
     @property
     def url(self) -> str:
-        return self.server.url(self.name)
+        return self.server.url(self.name, user=self.user)
 
     def through(self, proxy: Proxy) -> str:
         """The address of the same database behind a proxy."""
@@ -137,6 +139,45 @@ def used_postgres(_kept_postgres: Database) -> Database:
     """A database that other tests have used: its tables are there, and empty."""
     _kept_postgres.empty()
     return _kept_postgres
+
+
+@pytest.fixture(scope="session")
+def _kept_plain(postgres_server: PostgresServer) -> Iterator[Database]:
+    import psycopg
+
+    name = f"plain{os.getpid()}"
+    _run(postgres_server.url(), f"CREATE DATABASE {name}")
+    with psycopg.connect(postgres_server.url(name), autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {name} LOGIN; GRANT ALL ON SCHEMA public TO {name}".encode())
+        yield Database(postgres_server, name, connection, user=name)
+
+
+@pytest.fixture
+def plain_postgres(_kept_plain: Database) -> Database:
+    """A used database without pgvector, and a role that may make tables but no extension."""
+    _kept_plain.empty()
+    return _kept_plain
+
+
+_DEBIANS = Path("/usr/lib/postgresql/15/bin")
+
+
+@pytest.fixture(scope="session")
+def _kept_postgres15() -> Iterator[Database]:
+    if not (_DEBIANS / "postgres").exists():
+        pytest.skip("needs postgres15: Debian's postgresql-15 is not installed")
+    with own_server(_DEBIANS) as server:
+        import psycopg
+
+        with psycopg.connect(server.url(), autocommit=True) as connection:
+            yield Database(server, "postgres", connection)
+
+
+@pytest.fixture
+def postgres15(_kept_postgres15: Database) -> Database:
+    """A used database on Debian's PostgreSQL 15, which has no pgvector."""
+    _kept_postgres15.empty()
+    return _kept_postgres15
 
 
 @pytest.fixture

@@ -6,8 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +14,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.servers.keeping import keep, shared
+from tests.servers.keeping import keep, own, shared, wait_until_ready
 
 _OPTIONS = (
     "--skip-networking",
@@ -41,7 +39,6 @@ _OPTIONS = (
     "--character-set-server=latin1",
     "--sql-mode=ANSI_QUOTES",
 )
-_SECONDS = 60
 _FOLDERS = ("/usr/sbin", "/usr/bin", "/usr/libexec", "/usr/local/bin", "/opt/homebrew/bin")
 
 
@@ -52,6 +49,8 @@ def _program(*names: str) -> str | None:
 
 class MariaServer:
     """A server with its data in ``folder``. It can be killed and started again."""
+
+    crash = signal.SIGKILL
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -91,11 +90,7 @@ class MariaServer:
                 stderr=log,
                 start_new_session=True,
             )
-        deadline = time.monotonic() + _SECONDS
-        while not self._ready():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"MariaDB did not start: {(self.folder / 'log').read_text()[-2000:]}")
-            time.sleep(0.02)
+        wait_until_ready(self._process, self._ready, self.folder / "log")
 
     def stop(self, how: int = signal.SIGTERM) -> None:
         """By default the data is put in order; SIGKILL: at once."""
@@ -139,15 +134,8 @@ class MariaServer:
 def own_server() -> Iterator[MariaServer]:
     """A server for one test, which may kill it."""
     _needed()
-    # Not where the test is: a socket's path has 107 bytes.
-    folder = Path(tempfile.mkdtemp(prefix="hf-my-", dir="/tmp"))
-    server = MariaServer(folder)
-    try:
-        server.start()
+    with own("hf-my-", MariaServer) as server:
         yield server
-    finally:
-        server.stop(signal.SIGKILL)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
