@@ -22,12 +22,11 @@ NewDatabase = Callable[[], str]
 
 
 def measures(settings: Settings, database: NewDatabase, socket: Path) -> list[Measure]:
-    """What the proxy counts, what the server plans, how many conversations go on at once."""
+    """What the proxy counts, and what the server plans."""
     progress("PostgreSQL: round trips")
     return [
         *asyncio.run(_through_proxy(settings, database(), socket)),
         asyncio.run(_index_scan(database(), settings)),
-        *_at_once(settings, database),
     ]
 
 
@@ -162,7 +161,8 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 # ── many at once ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _at_once(settings: Settings, database: NewDatabase) -> list[Measure]:
+def at_once(settings: Settings, database: NewDatabase) -> list[Measure]:
+    """Many conversations in one process, on a few connections."""
     from benchmarks.postgres_floor import insert_many
 
     turns = conversation(5 if settings.quick else 20, settings.vocabulary)

@@ -1,6 +1,7 @@
 """`schema`: tables for a database in which programs may not create any."""
 
 import asyncio
+import json
 import sqlite3
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from holdfast.cli.commands import app
 from holdfast.core.state import AgentState
 from holdfast.memory.store_backends import SQLiteSyncStore
 from tests.cli.conftest import Database
+from tests.servers.fixtures import MariaDatabase
 
 
 def test_what_it_prints_makes_a_database_that_works_without_creating_tables(nowhere: Database) -> None:
@@ -76,3 +78,18 @@ def test_row_security_is_printed_for_postgresql_and_refused_elsewhere(nowhere: D
         ("schema", "postgresql", "--row-security", "--operators", "a; b"),
     ):
         assert nowhere.run(*wrong).exit_code == 2
+
+
+def test_what_is_printed_for_mysql_is_enough_on_mariadb(mariadb: MariaDatabase) -> None:
+    statements = json.loads(CliRunner().invoke(app, ["--json", "schema", "mysql"]).stdout)["statements"]
+
+    async def scenario() -> None:
+        async with connect(mariadb.url, auto_create_table=False) as database:
+            await database.checkpointer.save(AgentState(), "thread")
+            await database.store.put(("notes",), "k", "some words")
+            assert len(await database.store.search(("notes",), "words")) == 1
+
+    for _ in range(2):  # it can be run again, also on what is used
+        for statement in statements:
+            mariadb.sql(statement)
+        asyncio.run(scenario())

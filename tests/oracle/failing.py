@@ -43,6 +43,7 @@ _CODES = {
     "40001": (8177, "can't serialize access for this transaction"),
     "22001": (12899, "value too large for column"),
     "23514": (12899, "value too large for column"),
+    "2BP01": (2449, "unique/primary keys in table referenced by foreign keys"),
     "23503": (2291, "integrity constraint violated - parent key not found"),
     "22000": (
         51803,

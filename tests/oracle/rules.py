@@ -96,6 +96,9 @@ def parse(sql: str, release: int) -> Parsed:
         if found := pattern.fullmatch(sql.strip()):
             if release < 23 and name == "vector index":
                 raise ora(901, "invalid CREATE command")
+            names = [name for part in found.groupdict().values() for name in (part or "").split(".")]
+            if any(len(name) > MAX_IDENTIFIER_BYTES for name in names):
+                raise ora(972, "identifier is too long")
             parts = tuple((key, value or "") for key, value in found.groupdict().items())
             return Parsed(sql, None, frozenset(), frozenset(), name, parts)
     tokens = _tokens(sql)

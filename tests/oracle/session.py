@@ -105,13 +105,18 @@ class OracleSession:
         self._send("SELECT 1")
 
     def _end(self, how: str) -> None:
+        if self.open_transaction and self.database.cuts is not None and self.database.cuts(how):
+            self._connection.close()
         self._check_alive()
         if self.open_transaction:
             self.open_transaction = False
             self._send(how)
 
+    def is_cut(self) -> bool:
+        return self.process in self.database.cut or self._connection.closed
+
     def _check_alive(self) -> None:
-        if self.process in self.database.cut:
+        if self.is_cut():
             self._connection.close()
         if self._connection.closed:
             raise dpy(failing.CONNECTION_CLOSED)
@@ -130,6 +135,8 @@ class OracleSession:
     def run(self, sql: str, many: Sequence[Mapping[str, Any]], sizes: Mapping[str, Any]) -> Answer:
         """Run a statement with each of the sets of binds: all of it or nothing of it, the transaction goes on."""
         self.database.statements.append(sql)
+        if self.database.cuts is not None and self.database.cuts(sql):
+            self._connection.close()
         parsed = parse(sql, self.database.release)
         for binds in many:
             _check_binds(parsed, binds, sizes)
@@ -266,7 +273,8 @@ class OracleSession:
         if isinstance(tree, exp.Drop | exp.Grant | exp.TruncateTable) or (
             isinstance(tree, exp.Create) and tree.args["kind"] == "SEQUENCE"
         ):
-            return [parsed.text.upper().removesuffix(" PURGE").replace(" NOCACHE", "")]
+            text = parsed.text.upper().removesuffix(" PURGE").replace(" NOCACHE", "")
+            return [text.replace(" CASCADE CONSTRAINTS", " CASCADE")]
         raise ora(900, f"the double does not know this: {parsed.text}")
 
     def _check_object(self, parts: Mapping[str, str]) -> None:

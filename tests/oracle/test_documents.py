@@ -13,6 +13,7 @@ from holdfast.memory.backends.oracle import OracleCheckpointer
 from holdfast.memory.backends.oracle_documents import as_json
 from tests.oracle.database import OracleDatabase
 from tests.oracle.driver import SyncPool
+from tests.oracle.place import REAL, Place
 
 DOCUMENTS: dict[str, dict[Any, Any]] = {
     "trip": {"owner": "ann", "days": [{"city": "Oslo"}, {"city": "Bergen"}], "note": "Take the night train"},
@@ -54,7 +55,7 @@ QUERIES = [
 
 
 def options(user: str, **others: Any) -> dict[str, Any]:
-    return {"dsn": "db.example/service", "user": user, "password": "secret", "table_name": "docs", **others}
+    return {"dsn": "db.example/service", "user": user, "password": "secret", "table_name": "suite", **others}
 
 
 async def filled(backend: DocumentBackend) -> None:
@@ -85,16 +86,15 @@ async def expected() -> list[Any]:
         return await answers(reference)
 
 
-def test_what_the_database_finds_is_what_a_look_at_each_document_finds(oracle: OracleDatabase) -> None:
+def test_what_the_database_finds_is_what_a_look_at_each_document_finds(place: Place) -> None:
     async def work() -> None:
-        async with OracleBackend(**options(oracle.add_user())) as backend:
+        async with OracleBackend(**place.options()) as backend:
             await filled(backend)
             wanted = repr(await expected())
             assert repr(await answers(backend)) == wanted
-            assert repr(await answers(backend)) == wanted  # after the rows have been brought up to date
 
     asyncio.run(work())
-    assert any("JSON_TEXTCONTAINS" in sql for sql in oracle.statements)
+    assert REAL or any("JSON_TEXTCONTAINS" in sql for sql in place.statements)
 
 
 def test_a_search_reads_only_documents_that_may_match(
@@ -162,7 +162,7 @@ def test_without_the_index_or_the_table_every_document_is_read(oracle: OracleDat
             owner.save("t", {})
             owner.delete("t")
         with pool.acquire() as connection:
-            connection.cursor().execute("DROP TABLE docs_documents PURGE")
+            connection.cursor().execute("DROP TABLE suite_documents PURGE")
         pool.close()
     before = len(oracle.statements)
 
@@ -180,7 +180,7 @@ def test_whoever_asks_the_database_finds_documents_there(oracle: OracleDatabase)
     with OracleSyncBackend(**options(user)) as backend:
         backend.save("t", {"title": "one"})
         backend.save("t", {"title": "two"}, metadata={"tenant": "acme"})
-    rows = oracle.sql("SELECT data::text::jsonb, metadata::text::jsonb FROM docs_documents", user)
+    rows = oracle.sql("SELECT data::text::jsonb, metadata::text::jsonb FROM suite_documents", user)
     assert rows == [({"title": "two"}, {"tenant": "acme"})]
 
 

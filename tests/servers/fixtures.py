@@ -29,6 +29,8 @@ class Database:
 
     server: PostgresServer
     name: str
+    keeper: Any = None
+    """A connection that stays: the one that empties the tables."""
 
     @property
     def url(self) -> str:
@@ -44,10 +46,7 @@ class Database:
 
     def empty(self) -> None:
         """The tables stay; what is in them goes."""
-        import psycopg
-
-        with psycopg.connect(self.url, autocommit=True) as connection:
-            empty_postgres(connection)
+        empty_postgres(self.keeper)
 
     async def alone(self, most: int = 0) -> None:
         """Wait until the server has ended all sessions in the database, or all but so many."""
@@ -124,21 +123,20 @@ def new_database(postgres_server: PostgresServer) -> Iterator[Callable[[], Datab
 
 
 @pytest.fixture(scope="session")
-def _kept_postgres(postgres_server: PostgresServer) -> Iterator[tuple[Database, Any]]:
+def _kept_postgres(postgres_server: PostgresServer) -> Iterator[Database]:
     import psycopg
 
-    database = Database(postgres_server, f"kept{os.getpid()}")
-    _run(postgres_server.url(), f"CREATE DATABASE {database.name}")
-    with psycopg.connect(database.url, autocommit=True) as connection:
-        yield database, connection
+    name = f"kept{os.getpid()}"
+    _run(postgres_server.url(), f"CREATE DATABASE {name}")
+    with psycopg.connect(postgres_server.url(name), autocommit=True) as connection:
+        yield Database(postgres_server, name, connection)
 
 
 @pytest.fixture
-def used_postgres(_kept_postgres: tuple[Database, Any]) -> Database:
+def used_postgres(_kept_postgres: Database) -> Database:
     """A database that other tests have used: its tables are there, and empty."""
-    database, connection = _kept_postgres
-    empty_postgres(connection)
-    return database
+    _kept_postgres.empty()
+    return _kept_postgres
 
 
 @pytest.fixture
@@ -160,6 +158,8 @@ class MariaDatabase:
 
     server: MariaServer
     name: str
+    keeper: Any = None
+    """A connection that stays: the one that empties the tables."""
 
     @property
     def url(self) -> str:
@@ -175,8 +175,7 @@ class MariaDatabase:
 
     def empty(self) -> None:
         """The tables stay; what is in them goes."""
-        with self.server.connect(self.name) as connection:
-            empty_mariadb(connection)
+        empty_mariadb(self.keeper)
 
     async def alone(self, most: int = 0) -> None:
         """Wait until the server has ended all sessions in the database, or all but so many."""
@@ -237,19 +236,18 @@ def mariadb(new_mariadb: Callable[[], MariaDatabase]) -> MariaDatabase:
 
 
 @pytest.fixture(scope="session")
-def _kept_mariadb(mariadb_server: MariaServer) -> Iterator[tuple[MariaDatabase, Any]]:
-    database = MariaDatabase(mariadb_server, f"kept{os.getpid()}")
-    mariadb_server.run("mysql", f"CREATE DATABASE {database.name}")
-    with mariadb_server.connect(database.name) as connection:
-        yield database, connection
+def _kept_mariadb(mariadb_server: MariaServer) -> Iterator[MariaDatabase]:
+    name = f"kept{os.getpid()}"
+    mariadb_server.run("mysql", f"CREATE DATABASE {name}")
+    with mariadb_server.connect(name) as connection:
+        yield MariaDatabase(mariadb_server, name, connection)
 
 
 @pytest.fixture
-def used_mariadb(_kept_mariadb: tuple[MariaDatabase, Any]) -> MariaDatabase:
+def used_mariadb(_kept_mariadb: MariaDatabase) -> MariaDatabase:
     """A database that other tests have used: its tables are there, and empty."""
-    database, connection = _kept_mariadb
-    empty_mariadb(connection)
-    return database
+    _kept_mariadb.empty()
+    return _kept_mariadb
 
 
 AnyDatabase = Database | MariaDatabase

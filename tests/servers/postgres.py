@@ -88,6 +88,11 @@ class PostgresServer:
         return f"postgresql://{user}@/{database}?host={quote(str(self.folder), safe='')}"
 
     @property
+    def process_id(self) -> int | None:
+        """Of the server's first process, if this object started it."""
+        return None if self._process is None else self._process.pid
+
+    @property
     def socket(self) -> Path:
         """Where it listens."""
         return self.folder / ".s.PGSQL.5432"

@@ -77,7 +77,9 @@ class OracleDriver:
 
     def prepared(self, pool: Any, connection: Any) -> OracleSession:
         connection.call_timeout = self._call_timeout
-        session = OracleSession(pool, connection, self._native)
+        # A pipeline takes no notice of it.
+        pipelined = not self.blocking and not self._call_timeout
+        session = OracleSession(pool, connection, self._native, pipelined=pipelined)
         self.server_release = session.release
         return session
 

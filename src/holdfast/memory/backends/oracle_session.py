@@ -9,6 +9,7 @@ from typing import Any
 import oracledb
 
 from holdfast.memory.backends.oracle_errors import LostBeforeCommit, code_of, is_lost
+from holdfast.memory.backends.oracle_pipeline import WITH_PIPELINES, Exchange, Step, pipelines
 from holdfast.memory.backends.oracle_sql import (
     WITH_JSON,
     OracleText,
@@ -19,32 +20,79 @@ from holdfast.memory.backends.oracle_sql import (
 )
 from holdfast.memory.backends.sql.plan import GUARD, Batch, Statement
 
+_READS = "SET TRANSACTION READ ONLY"
 _THERE_ALREADY = (955, 1408)  # the name is used; the columns have an index
 _TOO_OLD = (406, 902)  # COMPATIBLE is lower than the release, so that there are no columns of type JSON
 
 
 class OracleSession:
-    """``native``: the tables whose documents are in columns of type JSON. It grows when such tables are made."""
+    """``native``: the tables whose documents are in columns of type JSON. It grows when such tables are made.
+    ``pipelined``: batches may go as pipelines, if the server has them."""
 
-    def __init__(self, pool: Any, connection: Any, native: set[str]) -> None:
+    def __init__(self, pool: Any, connection: Any, native: set[str], *, pipelined: bool) -> None:
         self.pool = pool
         self.connection = connection
         self.in_transaction = False
         self._native = native
         self.release = int(connection.version.partition(".")[0])
         self._has_json = self.release >= WITH_JSON
+        self._pipelined = pipelined and self.release >= WITH_PIPELINES
         if self._has_json:
             connection.inputtypehandler = json_variable
 
     async def run(self, batch: Batch, begin: str, *, commit: bool, dirty: bool) -> list[Any]:
         """See `sql.server_engine.Session`."""
+        # One query sees one state of the database anyway, and leaves nothing to commit.
+        alone = begin == "read" and commit and len(batch) == 1
+        first = _READS if begin == "read" and not alone else ""
+        self.in_transaction = self.in_transaction or bool(begin)
+        if self._pipelined and len(batch) + bool(first) + commit - alone > 1:
+            parts = pipelines(batch, self._text, self._native)
+            if parts is not None:
+                return await self._run_pipelines(parts, first, commit=commit)
+        results = await self._run_each(batch, first)
+        if results and batch[len(results) - 1].mark & GUARD and not results[-1]:
+            return results
+        if commit and not alone:
+            await done(self.connection.commit())
+        if commit:
+            self.in_transaction = False
+        return results
+
+    async def _run_pipelines(self, parts: list[list[Step]], first: str, *, commit: bool) -> list[Any]:
+        """Each part in one round trip, the commit with the last one unless that has queries."""
+        results: list[Any] = []
+        for number, part in enumerate(parts, 1):
+            exchange = Exchange(self.connection, first)
+            for step in part:
+                exchange.add(step)
+            ends = commit and number == len(parts) and not any(step.queries for step in part)
+            try:
+                answers = await exchange.run(commit=ends)
+            except oracledb.Error as error:
+                if is_lost(error) and not ends:
+                    raise LostBeforeCommit(error) from error
+                raise
+            results += answers
+            if part and part[0].guards and not answers[0]:
+                return results
+            first = ""
+            self.in_transaction = not ends
+        if commit and self.in_transaction:
+            await self.connection.commit()
+            self.in_transaction = False
+        return results
+
+    def _text(self, sql: str) -> OracleText:
+        return oracle_text(sql, json=self._has_json)
+
+    async def _run_each(self, batch: Batch, first: str) -> list[Any]:
+        """One statement, one round trip."""
         results: list[Any] = []
         try:
             with self.connection.cursor() as cursor:
-                # One statement sees one state of the database anyway.
-                if begin == "read" and not (commit and len(batch) == 1):
-                    await done(cursor.execute("SET TRANSACTION READ ONLY"))
-                self.in_transaction = self.in_transaction or bool(begin)
+                if first:
+                    await done(cursor.execute(first))
                 for statement in batch:
                     results.append(await self._run(cursor, statement))
                     if statement.mark & GUARD and not results[-1]:
@@ -53,14 +101,11 @@ class OracleSession:
             if is_lost(error):
                 raise LostBeforeCommit(error) from error
             raise
-        if commit:
-            await done(self.connection.commit())
-            self.in_transaction = False
         return results
 
     async def _run(self, cursor: Any, statement: Statement) -> Any:
         kind, sql, params, _ = statement
-        text = oracle_text(sql, json=self._has_json)
+        text = self._text(sql)
         native = text.table in self._native
         if kind == "many":
             return await self._run_many(cursor, text.sql, [bound(text, row, native) for row in params])
@@ -69,7 +114,7 @@ class OracleSession:
         binds = bound(text, params, native)
         if sizes := long_texts(text, binds):
             cursor.setinputsizes(**dict.fromkeys(sizes, oracledb.DB_TYPE_CLOB))
-        await done(cursor.execute(text.sql, binds, fetch_lobs=False))
+        await done(cursor.execute(text.sql, binds, fetch_lobs=False, fetch_decimals=False))
         return await done(cursor.fetchall()) if text.queries else cursor.rowcount
 
     async def _create(self, cursor: Any, sql: str, text: OracleText) -> int:

@@ -13,6 +13,7 @@ from holdfast.memory.backends.sql.schema import Schema, creation
 __all__ = ["DIALECTS", "ddl"]
 
 DIALECTS: Final[Mapping[str, str]] = {
+    "mysql": "holdfast.memory.backends.mysql_store:mysql_schemas",
     "oracle": "holdfast.memory.backends.oracle_store:oracle_schemas",
     "postgresql": "holdfast.memory.backends.postgres:postgres_schemas",
     "sqlite": "holdfast.memory.backends.sqlite_store:sqlite_schemas",

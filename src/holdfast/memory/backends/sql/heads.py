@@ -46,13 +46,14 @@ class Heads:
                 self._newest.clear()
         known, before = self._known, self._known.get(key)
         known[key] = head
-        self._elements += _elements(head) - (0 if before is None else _elements(before))
+        elements = _elements(head)
+        self._elements += elements - (0 if before is None else _elements(before))
         try:
             known.move_to_end(key)
             while len(known) > 1 and (len(known) > _MOST or self._elements > _MOST_ELEMENTS):
                 self._elements -= _elements(known.popitem(last=False)[1])
             if len(known) == 1:  # what threads that counted at the same moment lost is made good
-                self._elements = _elements(head)
+                self._elements = elements
         except KeyError:
             pass  # another thread has forgotten it, or the oldest one
 

@@ -75,6 +75,7 @@ class Saver:
     def __init__(self, tables: Tables, heads: Heads) -> None:
         t = self._tables = tables
         self._heads = heads
+        self._threads = t.threads
         mine = (
             "scope = ? AND ns = ? AND thread_id = ? AND life = ? AND head_seq = ? AND next_seq = ?"
             " AND pending <= ? AND (expires_at IS NULL OR expires_at > ?)"
@@ -206,7 +207,7 @@ class Saver:
         if self._counted:
             numbers: tuple[Any, ...] = ()
         elif self._numbered:
-            numbers = (scope_number(self._tables.threads, scope, ns),)
+            numbers = (scope_number(self._threads, scope, ns),)
         else:
             numbers = (new.now, scope, ns)
         values = (next_seq, next_seq + 1, new.now, *expires, *numbers, *place, pending, new.now)
@@ -284,12 +285,15 @@ class Saver:
 class ListingSaver(Saver):
     """A saver that lists what is to be indexed."""
 
+    def __init__(self, tables: Tables, heads: Heads) -> None:
+        super().__init__(tables, heads)
+        self._listed_sql = f"INSERT INTO {tables.unindexed} (life, log, pos) VALUES (?, ?, ?)"
+
     def _insert(
         self, head: KnownHead, known: KnownHead, entries: list[Entry], new: NewCheckpoint
     ) -> list[Statement]:
         places = [entry[:3] for entry in entries if entry.searchable]
-        listed = many(f"INSERT INTO {self._tables.unindexed} (life, log, pos) VALUES (?, ?, ?)", places)
-        return [*super()._insert(head, known, entries, new), listed]
+        return [*super()._insert(head, known, entries, new), many(self._listed_sql, places)]
 
 
 def new_saver(tables: Tables, heads: Heads) -> Saver:
