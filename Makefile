@@ -5,6 +5,10 @@ PYTHON ?= python3
 LOCK_PYTHON ?= python3.11
 PYTEST_ARGS ?=
 
+# The tests start hundreds of processes that import the same modules: each module is compiled once, whatever the
+# caller's shell says about that.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
@@ -76,7 +80,7 @@ test-oracle: setup  ## the suites on the Oracle server that ORACLE_DSN, ORACLE_U
 	$(call say,pytest: on Oracle Database)
 	@for name in ORACLE_DSN ORACLE_USER ORACLE_PASSWORD; do \
 		printenv $$name > /dev/null || { echo "set $$name: see docs/how-to/oracle.md"; exit 1; }; done
-	@ORACLE_TEST=1 $(BIN)/python -m pytest -q tests/oracle $(PYTEST_ARGS)
+	@ORACLE_TEST=1 $(BIN)/python -m pytest -q -m "long or not long" tests/oracle $(PYTEST_ARGS)
 
 pytest: setup  ## the tests alone; PYTEST_ARGS="-k name" narrows them
 	$(call say,pytest: the tests in two processes)

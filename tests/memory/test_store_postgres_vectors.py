@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.memory.backends import pgvector_search
 from holdfast.memory.backends.postgres_store import PostgresStore, PostgresSyncStore
-from holdfast.memory.backends.sql import items_matches, items_vectors
+from holdfast.memory.backends.sql import items_matches, items_nearest, items_vectors
 from holdfast.memory.filters import compile_filter
 from holdfast.memory.store_requests import ItemPut, VectorRequest, WriteRequest
 from holdfast.memory.vectors import Metric, VectorSpace, check_vector
@@ -94,7 +94,7 @@ def test_the_index_finds_the_nearest_of_ten_thousand(
             assert await store.index_vectors() == 10_000
             postgres.sql("ANALYZE")
             assert "Index Scan using holdfast_items_nearest_cosine_16" in explained(postgres, store)
-        monkeypatch.setattr(pgvector_search, "exact", None)  # it is not asked
+        monkeypatch.setattr(items_nearest, "exact", None)  # it is not asked
         assert await recall(postgres, vectors(30, seed=2), "COSINE") >= 0.98
 
     asyncio.run(run())
@@ -262,7 +262,7 @@ def test_numbers_are_crunched_off_the_event_loop(postgres: Database, monkeypatch
 
     for module, name in (
         (items_vectors, "score_all"),
-        (pgvector_search, "score_all"),
+        (items_nearest, "score_all"),
         (items_matches, "_add"),
     ):
         monkeypatch.setattr(module, name, noting(getattr(module, name)))

@@ -41,27 +41,29 @@ CREATE FUNCTION lengthb(text) RETURNS integer IMMUTABLE STRICT LANGUAGE sql AS '
 CREATE FUNCTION hextoraw(text) RETURNS bytea IMMUTABLE STRICT LANGUAGE sql AS $$SELECT decode($1, 'hex')$$;
 CREATE FUNCTION rawtohex(bytea) RETURNS text IMMUTABLE STRICT LANGUAGE sql AS $$SELECT upper(encode($1, 'hex'))$$;
 CREATE FUNCTION sys_guid() RETURNS bytea VOLATILE LANGUAGE sql AS 'SELECT uuid_send(gen_random_uuid())';
-CREATE FUNCTION to_vector(text) RETURNS real[] IMMUTABLE STRICT LANGUAGE sql
-  AS $$SELECT translate($1, '[]', '{}')::real[]$$;
+CREATE EXTENSION vector;
+CREATE FUNCTION to_vector(text) RETURNS vector IMMUTABLE STRICT LANGUAGE sql AS 'SELECT $1::vector';
 CREATE FUNCTION to_clob(text) RETURNS clob IMMUTABLE STRICT LANGUAGE sql AS 'SELECT $1::clob';
 CREATE FUNCTION sys_context(text, text) RETURNS text STABLE STRICT LANGUAGE sql AS $$
   SELECT CASE upper($2) WHEN 'CURRENT_SCHEMA' THEN upper(current_schema()) WHEN 'SESSION_USER' THEN upper(session_user)
   END$$;
 
--- The words of the query, all of them, among those below the path.
+-- The words of the query, all of them, among those of texts below the path. Words that are never indexed are left
+-- out of a query, and one that has no others finds nothing.
 CREATE FUNCTION json_textcontains(jsonb, text, text) RETURNS boolean STABLE STRICT LANGUAGE sql AS $$
-  SELECT regexp_split_to_array(lower($3), '\W+') <@ COALESCE((
+  SELECT cardinality(q.wanted) > 0 AND q.wanted <@ COALESCE((
     SELECT array_agg(word) FROM jsonb_path_query($1, ($2 || '.**')::jsonpath) found,
-      regexp_split_to_table(lower(found #>> '{}'), '\W+') word), '{}')$$;
+      regexp_split_to_table(lower(found #>> '{}'), '[\W_]+') word WHERE jsonb_typeof(found) = 'string'), '{}')
+  FROM (SELECT array_agg(word) AS wanted FROM regexp_split_to_table($3, ' AND ') part,
+    lower(trim(part, '{}')) word WHERE word NOT IN ('the', 'and', 'with', 'for', 'not', 'you', 'this')) q$$;
 
-CREATE FUNCTION oracle_distance(real[], real[], text) RETURNS float8 IMMUTABLE STRICT LANGUAGE sql AS $$
-  SELECT CASE $3
-    WHEN 'COSINE' THEN 1 - sum(a::float8 * b) / NULLIF(sqrt(sum(a::float8 * a)) * sqrt(sum(b::float8 * b)), 0)
-    WHEN 'DOT' THEN -sum(a::float8 * b)
-    WHEN 'EUCLIDEAN' THEN sqrt(sum((a::float8 - b) ^ 2))
-    WHEN 'MANHATTAN' THEN sum(abs(a::float8 - b))
-    WHEN 'HAMMING' THEN sum((a <> b)::int)::float8 END
-  FROM unnest($1, $2) AS pairs (a, b)$$;
+-- Distances, as functions that disappear from a plan: so an index is used for them.
+CREATE FUNCTION oracle_cosine(vector, vector) RETURNS float8 IMMUTABLE LANGUAGE sql AS 'SELECT $1 <=> $2';
+CREATE FUNCTION oracle_dot(vector, vector) RETURNS float8 IMMUTABLE LANGUAGE sql AS 'SELECT $1 <#> $2';
+CREATE FUNCTION oracle_euclidean(vector, vector) RETURNS float8 IMMUTABLE LANGUAGE sql AS 'SELECT $1 <-> $2';
+CREATE FUNCTION oracle_manhattan(vector, vector) RETURNS float8 IMMUTABLE LANGUAGE sql AS 'SELECT $1 <+> $2';
+CREATE FUNCTION oracle_hamming(vector, vector) RETURNS float8 IMMUTABLE LANGUAGE sql AS $$
+  SELECT count(*)::float8 FROM unnest($1::real[], $2::real[]) AS pairs (a, b) WHERE a <> b$$;
 
 CREATE TABLE dual (dummy text);
 INSERT INTO dual VALUES ('X');

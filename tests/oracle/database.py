@@ -1,6 +1,7 @@
 """The database behind the double: a schema and a role on PostgreSQL for each Oracle user."""
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -18,9 +19,19 @@ class OracleDatabase:
 
     url: str
     release: int = 23
+    compatible: int = 23
+    """The parameter COMPATIBLE: a lower one than the release hides what is newer."""
+    has_text: bool = True
+    """Whether Oracle Text is installed."""
+    cuts: Callable[[str], bool] | None = None
+    """Whether the connection breaks when that statement, COMMIT or ROLLBACK arrives."""
     cut: set[int] = field(default_factory=set)
     statements: list[str] = field(default_factory=list)
     """Texts that the driver was given, in order."""
+    round_trips: int = 0
+    """Of executing, committing and pipelines; what is fetched comes along."""
+    blocks: list[str] = field(default_factory=list)
+    """Texts of PL/SQL among what the driver was given."""
     users: list[str] = field(default_factory=list)
     _made: list[Any] = field(default_factory=list)
 

@@ -15,6 +15,9 @@ CONNECTION_FAILED = errors.ERR_CONNECTION_FAILED
 CURSOR_CLOSED = errors.ERR_CURSOR_NOT_OPEN
 NOT_A_CHANGE = errors.ERR_EXECUTE_MODE_ONLY_FOR_DML
 NOT_CONNECTED = errors.ERR_NOT_CONNECTED
+FIELD_NAME = errors.ERR_OSON_FIELD_NAME_LIMITATION
+NUMBER_TEXT = errors.ERR_ORACLE_NUMBER_NO_REPR
+NO_VARIABLE = errors.ERR_EXPECTING_VAR
 NO_ROWS = errors.ERR_NOT_A_QUERY
 POOL_BUSY = errors.ERR_POOL_HAS_BUSY_CONNECTIONS
 POOL_CLOSED = errors.ERR_POOL_NOT_OPEN
@@ -40,6 +43,12 @@ _CODES = {
     "40001": (8177, "can't serialize access for this transaction"),
     "22001": (12899, "value too large for column"),
     "23514": (12899, "value too large for column"),
+    "2BP01": (2449, "unique/primary keys in table referenced by foreign keys"),
+    "23503": (2291, "integrity constraint violated - parent key not found"),
+    "22000": (
+        51803,
+        "Vector dimension count must match the dimension count specified in the column definition",
+    ),
     "22P02": (1722, "invalid number"),
     "21000": (1427, "single-row subquery returns more than one row"),
     "42803": (937, "not a single-group group function"),

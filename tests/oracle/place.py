@@ -44,6 +44,11 @@ class Place:
     def options(self) -> dict[str, Any]:
         return {**self.arguments, "table_name": self.table_name, "max_pool_size": 10}
 
+    @property
+    def statements(self) -> list[str]:
+        """What the double was asked; a real server does not tell."""
+        return [] if self.database is None else self.database.statements
+
     def drop(self) -> None:
         if self.database is not None:
             return
@@ -60,7 +65,7 @@ class Place:
             name = self.table_name.upper()
             cursor.execute(query, {"n": name, "p": name.replace("_", "!_") + "!_%"})
             for (table,) in cursor.fetchall():
-                cursor.execute(f"DROP TABLE {table} PURGE")
+                cursor.execute(f"DROP TABLE {table} CASCADE CONSTRAINTS PURGE")
 
 
 Given = Callable[[dict[str, Any]], dict[str, Any]]

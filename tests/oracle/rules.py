@@ -3,6 +3,7 @@
 Stricter than a server where that keeps statements in what all versions share; never laxer, as far as we know.
 """
 
+import logging
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,10 +25,14 @@ from tests.oracle.words import (
     RESERVED,
 )
 
+logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it can't read JSON paths, and need not
+
 RELEASES = (19, 23)
 VECTOR_TYPE = re.compile(
     r"\bVECTOR\s*\(\s*(\d+|\*)\s*,\s*(FLOAT32|FLOAT64|INT8|\*)\s*(?:,\s*DENSE\s*)?\)", re.I
 )
+_APPROX = re.compile(r"\bFETCH\s+APPROX(?:IMATE)?\s+FIRST\b", re.I)
+_NEAREST = re.compile(r"ORDER\s+BY\s+VECTOR_DISTANCE\s*\([^()]*\)\s+FETCH\s+APPROX", re.I)
 _ORGANIZED = re.compile(r"\)\s*ORGANIZATION\s+INDEX\s*$", re.I)
 _COMMANDS = {
     "session": re.compile(r"ALTER\s+SESSION\s+SET\s+(?:\w+\s*=\s*(?:\w+|'[^']*')\s*)+", re.I),
@@ -37,7 +42,7 @@ _COMMANDS = {
     "vector index": re.compile(
         r"CREATE\s+VECTOR\s+INDEX\s+(?P<name>\w+)\s+ON\s+(?P<table>[\w.]+)\s*\(\s*(?P<column>\w+)\s*\)\s+"
         r"ORGANIZATION\s+(?:NEIGHBOR\s+PARTITIONS|INMEMORY\s+NEIGHBOR\s+GRAPH)\s+(?:WITH\s+)?DISTANCE\s+"
-        r"(?:COSINE|DOT|EUCLIDEAN|EUCLIDEAN_SQUARED|MANHATTAN|HAMMING)(?:\s+WITH\s+TARGET\s+ACCURACY\s+\d+)?",
+        r"(?P<metric>COSINE|DOT|EUCLIDEAN|EUCLIDEAN_SQUARED|MANHATTAN|HAMMING)(?:\s+WITH\s+TARGET\s+ACCURACY\s+\d+)?",
         re.I,
     ),
     "search index": re.compile(
@@ -72,6 +77,7 @@ class Parsed:
     command: str = ""
     parts: tuple[tuple[str, str], ...] = ()
     indexed: bool = False
+    approximate: bool = False
 
     @property
     def is_ddl(self) -> bool:
@@ -90,13 +96,21 @@ def parse(sql: str, release: int) -> Parsed:
         if found := pattern.fullmatch(sql.strip()):
             if release < 23 and name == "vector index":
                 raise ora(901, "invalid CREATE command")
+            names = [name for part in found.groupdict().values() for name in (part or "").split(".")]
+            if any(len(name) > MAX_IDENTIFIER_BYTES for name in names):
+                raise ora(972, "identifier is too long")
             parts = tuple((key, value or "") for key, value in found.groupdict().items())
             return Parsed(sql, None, frozenset(), frozenset(), name, parts)
     tokens = _tokens(sql)
     _check_tokens(tokens, release)
     if release < 23 and VECTOR_TYPE.search(sql):
         raise ora(902, "invalid datatype VECTOR")
-    plain = VECTOR_TYPE.sub(r"BFILE", _ORGANIZED.sub(")", sql))
+    approximate = bool(_APPROX.search(sql))
+    if approximate and (release < 23 or not _NEAREST.search(sql)):
+        raise ora(
+            933, "SQL command not properly ended: APPROX is for rows in the order of one VECTOR_DISTANCE"
+        )
+    plain = _APPROX.sub("FETCH FIRST", VECTOR_TYPE.sub(r"BFILE", _ORGANIZED.sub(")", sql)))
     try:
         (tree,) = sqlglot.parse(plain, read="oracle")
     except (SqlglotError, ValueError) as error:
@@ -109,7 +123,8 @@ def parse(sql: str, release: int) -> Parsed:
     binds = frozenset(str(node.this) for node in tree.find_all(exp.Placeholder))
     if bad := sorted(name for name in binds if name.upper() in RESERVED or not name.isidentifier()):
         raise ora(1745, f"invalid host/bind variable name {bad}")
-    return Parsed(sql, tree, binds, _stored(tree), indexed=plain != sql and bool(_ORGANIZED.search(sql)))
+    organized = bool(_ORGANIZED.search(sql))
+    return Parsed(sql, tree, binds, _stored(tree), indexed=organized, approximate=approximate)
 
 
 def _tokens(sql: str) -> list[Token]:
@@ -145,7 +160,7 @@ def _check_names(tree: exp.Expr, release: int) -> None:
         if len(text.encode()) > MAX_IDENTIFIER_BYTES:
             raise ora(972, f"identifier is too long: {text}")
         if name.args.get("quoted"):
-            if text != text.upper():
+            if text != text.upper() and not isinstance(name.parent and name.parent.parent, exp.JSONExists):
                 raise ora(904, f"{text}: the double knows no names in small letters")
         elif text.upper() in RESERVED and not _is_default(name):
             raise ora(1747, f"{text} is a reserved word")

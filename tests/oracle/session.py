@@ -3,6 +3,7 @@
 import array
 import datetime
 import json
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -18,7 +19,7 @@ from tests.oracle.database import OracleDatabase
 from tests.oracle.failing import dpy, ora
 from tests.oracle.rules import Parsed, parse
 from tests.oracle.transpile import fill, index_ddl, query_text, table_ddl
-from tests.oracle.words import MAX_INDEX_BYTES, MAX_SQL_TEXT
+from tests.oracle.words import MAX_FIELD_NAME, MAX_INDEX_BYTES, MAX_NUMBER, MAX_SQL_TEXT
 
 _BEGIN = {
     "": "BEGIN ISOLATION LEVEL READ COMMITTED",
@@ -37,12 +38,21 @@ _CASTS: dict[type, str] = {
     Decimal: "numeric",
 }
 _INT_LIMIT = 10**38
-_REAL_ARRAY = 1021
+_OWN_TYPES = {
+    "clob": oracledb.DB_TYPE_CLOB,
+    "blob": oracledb.DB_TYPE_BLOB,
+    "vector": oracledb.DB_TYPE_VECTOR,
+}
+_OPERATORS = {
+    "COSINE": "vector_cosine_ops",
+    "DOT": "vector_ip_ops",
+    "EUCLIDEAN": "vector_l2_ops",
+    "MANHATTAN": "vector_l1_ops",
+}
 _TYPES = {
     17: oracledb.DB_TYPE_RAW,
     25: oracledb.DB_TYPE_VARCHAR,
     3802: oracledb.DB_TYPE_JSON,
-    _REAL_ARRAY: oracledb.DB_TYPE_VECTOR,
 }
 
 
@@ -69,12 +79,12 @@ class OracleSession:
                 raise ora(1017, "invalid username/password; logon denied") from None
             raise dpy(failing.CONNECTION_FAILED, connection_id="double") from error
         found = self._connection.execute(
-            "SELECT typname, oid FROM pg_type WHERE typname IN ('clob', 'blob')"
+            "SELECT typname, oid FROM pg_type WHERE typname IN ('clob', 'blob', 'vector')"
         ).fetchall()
         self._lobs: dict[int, oracledb.DbType] = {}
         for name, oid in found:
             assert isinstance(oid, int)
-            self._lobs[oid] = oracledb.DB_TYPE_CLOB if name == "clob" else oracledb.DB_TYPE_BLOB
+            self._lobs[oid] = _OWN_TYPES[str(name)]
             if name == "blob":
                 self._connection.adapters.register_loader(oid, ByteaLoader)
         self.open_transaction = self._reads_only = False
@@ -95,13 +105,18 @@ class OracleSession:
         self._send("SELECT 1")
 
     def _end(self, how: str) -> None:
+        if self.open_transaction and self.database.cuts is not None and self.database.cuts(how):
+            self._connection.close()
         self._check_alive()
         if self.open_transaction:
             self.open_transaction = False
             self._send(how)
 
+    def is_cut(self) -> bool:
+        return self.process in self.database.cut or self._connection.closed
+
     def _check_alive(self) -> None:
-        if self.process in self.database.cut:
+        if self.is_cut():
             self._connection.close()
         if self._connection.closed:
             raise dpy(failing.CONNECTION_CLOSED)
@@ -120,6 +135,8 @@ class OracleSession:
     def run(self, sql: str, many: Sequence[Mapping[str, Any]], sizes: Mapping[str, Any]) -> Answer:
         """Run a statement with each of the sets of binds: all of it or nothing of it, the transaction goes on."""
         self.database.statements.append(sql)
+        if self.database.cuts is not None and self.database.cuts(sql):
+            self._connection.close()
         parsed = parse(sql, self.database.release)
         for binds in many:
             _check_binds(parsed, binds, sizes)
@@ -133,6 +150,8 @@ class OracleSession:
             if parsed.binds:
                 raise ora(1027, "bind variables not allowed for data definition operations")
             self.commit()
+            if self.database.compatible < 20 and re.search(r"(?<!IS) JSON\b", sql):
+                raise ora(406, "COMPATIBLE parameter needs to be 20.0.0.0.0 or greater")
             self._guarded("; ".join(self._ddl(parsed)), None, ddl=True)
             return Answer()
         if not self.open_transaction:
@@ -161,6 +180,11 @@ class OracleSession:
             text, answer = _lock_text(dict(parsed.parts)), Answer()
         else:
             text, answer = query_text(parsed.text, self.database.release), Answer()
+        self._check_text_index(parsed)
+        if parsed.approximate:  # let it be as approximate as it gets
+            self._send(
+                "SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off; SET LOCAL enable_bitmapscan = off"
+            )
         guarded = not self._reads_only
         if guarded:
             self._send("SAVEPOINT statement")
@@ -171,7 +195,7 @@ class OracleSession:
                 cursor = self._guarded(fill(text, casts), values, ddl=False)
                 if cursor.description is not None and parsed.is_query:
                     answer.columns = [(c.name.upper(), self._type(c.type_code)) for c in cursor.description]
-                    vectors = [c.type_code == _REAL_ARRAY for c in cursor.description]
+                    vectors = [kind is oracledb.DB_TYPE_VECTOR for _, kind in answer.columns]
                     answer.rows = [tuple(map(_fetched, row, vectors)) for row in cursor.fetchall()]
                     answer.count = len(answer.rows)
                 else:
@@ -185,7 +209,26 @@ class OracleSession:
             raise
         if guarded:
             self._send("RELEASE SAVEPOINT statement")
+        if parsed.approximate:
+            self._send(
+                "SET LOCAL enable_seqscan = on; SET LOCAL enable_sort = on; SET LOCAL enable_bitmapscan = on"
+            )
         return answer
+
+    def _check_text_index(self, parsed: Parsed) -> None:
+        """`JSON_TEXTCONTAINS` is answered by an index only, and of a query that it can read."""
+        for call in parsed.tree.find_all(exp.Anonymous) if parsed.tree is not None else ():
+            if str(call.this).upper() == "JSON_TEXTCONTAINS":
+                column = call.expressions[0].name.lower()
+                found = self._send(
+                    "SELECT 1 FROM pg_description d JOIN pg_class c ON c.oid = d.objoid"
+                    " WHERE d.description = %(wanted)s AND has_schema_privilege(c.relnamespace, 'USAGE')",
+                    {"wanted": f"oracle search index {column}"},
+                ).fetchall()
+                if not found:
+                    raise ora(
+                        40467, "JSON_TEXTCONTAINS() cannot be evaluated without JSON-enabled context index"
+                    )
 
     def _guarded(
         self, text: str, values: Mapping[str, Any] | None, *, ddl: bool
@@ -208,7 +251,17 @@ class OracleSession:
         tree, parts = parsed.tree, dict(parsed.parts)
         if parsed.command:
             self._check_object(parts)
-            return [f"CREATE INDEX {parts['name']} ON {parts['table']} (({parts['column']} IS NULL))"]
+            index = f"CREATE INDEX {parts['name']} ON {parts['table']} (({parts['column']} IS NULL))"
+            if parsed.command == "search index" and not self.database.has_text:
+                raise ora(29833, "indextype does not exist")
+            if parsed.command == "vector index":
+                self._check_vector(parts)
+                operators = _OPERATORS[parts["metric"].upper()]
+                index = f"CREATE INDEX {parts['name']} ON {parts['table']} USING hnsw ({parts['column']} {operators})"
+            return [
+                index,
+                f"COMMENT ON INDEX {parts['name']} IS 'oracle {parsed.command} {parts['column'].lower()}'",
+            ]
         if isinstance(tree, exp.Create) and tree.args["kind"] == "TABLE":
             statements = table_ddl(parsed)
             self._check_keys(tree, statements)
@@ -220,13 +273,27 @@ class OracleSession:
         if isinstance(tree, exp.Drop | exp.Grant | exp.TruncateTable) or (
             isinstance(tree, exp.Create) and tree.args["kind"] == "SEQUENCE"
         ):
-            return [parsed.text.upper().removesuffix(" PURGE").replace(" NOCACHE", "")]
+            text = parsed.text.upper().removesuffix(" PURGE").replace(" NOCACHE", "")
+            return [text.replace(" CASCADE CONSTRAINTS", " CASCADE")]
         raise ora(900, f"the double does not know this: {parsed.text}")
 
     def _check_object(self, parts: Mapping[str, str]) -> None:
         sizes = self._column_sizes(parts["table"])
         if parts["column"].lower() not in sizes:
             raise ora(904, f"{parts['column']}: invalid identifier")
+
+    def _check_vector(self, parts: Mapping[str, str]) -> None:
+        """The column has a dimension, and no other index."""
+        found = self._send(
+            "SELECT atttypmod, (SELECT count(*) FROM pg_description d JOIN pg_index i ON i.indexrelid = d.objoid"
+            " WHERE i.indrelid = attrelid AND d.description LIKE 'oracle vector%%') FROM pg_attribute"
+            " WHERE attrelid = %(table)s::regclass AND attname = %(column)s",
+            {"table": parts["table"], "column": parts["column"].lower()},
+        ).fetchall()
+        if found[0][0] < 1:
+            raise ora(51815, "a vector index needs a column with a number of dimensions")
+        if found[0][1]:
+            raise ora(1408, "such column list already indexed")
 
     def _check_keys(self, tree: exp.Expr, statements: Sequence[str]) -> None:
         sizes = {
@@ -290,6 +357,7 @@ def _check_binds(parsed: Parsed, binds: Mapping[str, Any], sizes: Mapping[str, A
             raise dpy(failing.BIND_WITHOUT_VALUE, name=name)
     for name, value in binds.items():
         if isinstance(value, dict | list) and sizes.get(name) is oracledb.DB_TYPE_JSON:
+            check_json(value)
             continue
         if value is not None and type(value) not in _CASTS:
             raise dpy(failing.VALUE_TYPE, type_name=type(value).__name__)
@@ -298,6 +366,20 @@ def _check_binds(parsed: Parsed, binds: Mapping[str, Any], sizes: Mapping[str, A
         in_expression = name not in parsed.stored and sizes.get(name) is not oracledb.DB_TYPE_CLOB
         if type(value) is str and in_expression and len(value.encode()) > MAX_SQL_TEXT:
             raise ora(1461, "can bind a LONG value only for insert into a LONG column")
+
+
+def check_json(value: Any) -> None:
+    """What the driver and the database's own JSON can't hold."""
+    if isinstance(value, dict):
+        for name, below in value.items():
+            if type(name) is not str or len(name.encode()) > MAX_FIELD_NAME:
+                raise dpy(failing.FIELD_NAME, max_fname_size=MAX_FIELD_NAME)
+            check_json(below)
+    elif isinstance(value, list):
+        for below in value:
+            check_json(below)
+    elif isinstance(value, int | float) and not isinstance(value, bool) and not abs(value) < MAX_NUMBER:
+        raise dpy(failing.NUMBER_TEXT, value=value)
 
 
 def _bound(value: Any, size: Any) -> Any:
@@ -321,4 +403,4 @@ def _cast(value: Any, size: Any) -> str:
 def _fetched(value: Any, vector: bool) -> Any:
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
-    return array.array("f", value) if vector and value is not None else value
+    return array.array("f", json.loads(value)) if vector and value is not None else value

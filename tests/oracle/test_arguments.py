@@ -12,6 +12,7 @@ from pydantic import SecretStr
 from holdfast.core.errors import (
     Closed,
     Conflict,
+    Corrupt,
     HoldfastError,
     InvalidInput,
     SchemaMismatch,
@@ -129,14 +130,28 @@ def test_a_server_that_is_not_there_is_unavailable() -> None:
     [
         (1, Conflict, True, False),
         (60, Conflict, True, False),
+        (2291, Conflict, True, False),
         (8177, Conflict, True, False),
         (942, SchemaMismatch, False, False),
+        (904, SchemaMismatch, False, False),
+        (1013, Unavailable, False, False),
+        (54, Unavailable, False, False),
+        (28000, Unavailable, False, False),
+        (12541, Unavailable, False, False),
+        (1536, StorageFull, False, False),
+        (1461, InvalidInput, False, False),
+        (1450, InvalidInput, False, False),
+        (1578, Corrupt, False, False),
         (1031, Unavailable, False, False),
         (1017, Unavailable, False, False),
         (12514, Unavailable, False, False),
         (1653, StorageFull, False, False),
         (12899, InvalidInput, False, False),
         (3113, Unavailable, False, True),
+        (3114, Unavailable, False, True),
+        (1012, Unavailable, False, True),
+        (28, Unavailable, False, True),
+        (600, Unavailable, False, True),
         (3135, Unavailable, False, True),
         (1722, HoldfastError, False, False),
     ],
@@ -157,10 +172,14 @@ def test_errors_of_the_server_are_ours(code: int, kind: type[Exception], undone:
         (errors.ERR_POOL_NOT_OPEN, Closed, False),
         (errors.ERR_POOL_NO_CONNECTION_AVAILABLE, Unavailable, False),
         (errors.ERR_CALL_TIMEOUT_EXCEEDED, Unavailable, False),
+        (errors.ERR_CONNECTION_FAILED, Unavailable, False),
+        (errors.ERR_WALLET_FILE_MISSING, Unavailable, False),
+        (errors.ERR_INVALID_SERVICE_NAME, Unavailable, False),
     ],
 )
 def test_errors_of_the_driver_are_ours(number: int, kind: type[Exception], lost: bool) -> None:
-    raised = errors._create_exception(number, timeout=5)
+    where: dict[str, Any] = {"connection_id": "1", "name": "w", "service_name": "s", "host": "h", "port": 1}
+    raised = errors._create_exception(number, timeout=5, **where)
     failure = oracle_engine("db.example/app").driver.failure(raised)
     assert failure is not None
     assert (type(failure.error), failure.lost) == (kind, lost)

@@ -8,6 +8,7 @@ from typing import Any
 import oracledb
 import pytest
 
+from holdfast.memory.backends.oracle_session import json_variable
 from tests.oracle.database import OracleDatabase
 from tests.oracle.driver import SyncConnection, SyncCursor, SyncPool
 
@@ -288,8 +289,13 @@ def test_vectors_and_json_are_native_in_23ai(oracle: OracleDatabase, pool: SyncP
         query = "SELECT id, e, j FROM v ORDER BY VECTOR_DISTANCE(e, :q, COSINE) FETCH FIRST 1 ROWS ONLY"
         cursor.execute(query, {"q": array.array("f", [0.0, 1.0])})
         assert cursor.fetchall() == [(1, array.array("f", [0.0, 2.0]), {"words": ["green tea", "n1"]})]
-        cursor.execute("SELECT id FROM v WHERE JSON_TEXTCONTAINS(j, '$.words', :w)", {"w": "N0 tea"})
-        assert cursor.fetchall() == [(0,)]
+        wanted = "SELECT id FROM v WHERE JSON_TEXTCONTAINS(j, '$.words', :w)"
+        with pytest.raises(oracledb.DatabaseError, match="ORA-40467"):
+            cursor.execute(wanted, {"w": "{n0}"})
+        cursor.execute("CREATE SEARCH INDEX words ON v (j) FOR JSON PARAMETERS ('SYNC (ON COMMIT)')")
+        for words, found in (("{N0} AND {tea}", [(0,)]), ("{n0} AND {the}", [(0,)]), ("{the}", [])):
+            cursor.execute(wanted, {"w": words})
+            assert cursor.fetchall() == found
         with pytest.raises(oracledb.DatabaseError):
             cursor.execute(sql, {"id": 3, "e": array.array("f", [1.0]), "j": None})
 
@@ -322,3 +328,39 @@ def test_the_asynchronous_side_is_the_same_and_bound_to_its_loop(oracle: OracleD
 def test_arguments_of_a_pool_are_checked_by_the_real_driver(oracle: OracleDatabase) -> None:
     with pytest.raises(TypeError):
         oracledb.create_pool(user="a", dsn="host/service", nonsense=1)
+
+
+def test_documents_are_of_type_json_where_there_is_one_and_text_before(
+    oracle: OracleDatabase, connection: SyncConnection
+) -> None:
+    cursor = connection.cursor()
+    kind = "JSON" if oracle.release >= 21 else "CLOB CHECK (d IS JSON)"
+    cursor.execute(f"CREATE TABLE j (id NUMBER(19), d {kind})")
+    value: Any = {"a": {"b": 5}, "c": "x", "t": True}
+    if oracle.release >= 21:
+        with pytest.raises(oracledb.NotSupportedError, match="DPY-3002"):
+            cursor.execute("INSERT INTO j (id, d) VALUES (1, :d)", {"d": value})
+        connection.inputtypehandler = json_variable
+    else:
+        value = '{"a": {"b": 5}, "c": "x", "t": true}'
+        with pytest.raises(oracledb.Error):
+            cursor.execute("INSERT INTO j (id, d) VALUES (1, :d)", {"d": "{no JSON"})
+    cursor.executemany(
+        "INSERT INTO j (id, d) VALUES (:id, :d)", [{"id": 0, "d": None}, {"id": 1, "d": value}]
+    )
+    cursor.execute(
+        """SELECT id FROM j WHERE JSON_EXISTS(d, '$?(@."a"."b" == $v1 && @."t" == true)' PASSING :p AS "v1")""",
+        {"p": 5},
+    )
+    assert cursor.fetchall() == [(1,)]
+    cursor.execute("SELECT d FROM j WHERE id = 1", fetch_lobs=False)
+    assert cursor.fetchall() == [(value,)]
+    with pytest.raises(oracledb.DatabaseError, match="ORA-40442"):
+        cursor.execute("SELECT id FROM j WHERE JSON_EXISTS(d, :p)", {"p": "$.a"})
+
+
+@pytest.mark.parametrize("value", [{"a" * 256: 1}, {"a": [1e126]}, {"a": {"b": float("nan")}}])
+def test_json_has_limits(cursor: SyncCursor, connection: SyncConnection, value: Any) -> None:
+    connection.inputtypehandler = json_variable
+    with pytest.raises(oracledb.Error, match="DPY-"):
+        cursor.execute("INSERT INTO t (id, name, body) VALUES (1, 'n', :d)", {"d": value})

@@ -16,6 +16,8 @@ PAIRS = (
     (driver.AsyncPool, oracledb.AsyncConnectionPool),
     (driver.Lob, oracledb.LOB),
     (driver.AsyncLob, oracledb.AsyncLOB),
+    (driver.Var, oracledb.Var),
+    (driver.PipelineOpResult, oracledb.PipelineOpResult),
 )
 OWN = {"using", "on_loop", "connect", "take", "give_back"}
 """How the parts of the double talk to each other."""

@@ -55,9 +55,22 @@ def _converted(node: exp.Expr) -> exp.Expr:
         raise ora(900, "the double does not know || with NULL: don't use it")
     if isinstance(node, exp.Column) and node.name.upper() == "NEXTVAL" and node.table:
         return _call("nextval", exp.Literal.string(node.table.lower()))
-    if isinstance(node, exp.Anonymous) and str(node.this).upper() == "VECTOR_DISTANCE":
-        return _distance(node)
+    if isinstance(node, exp.Anonymous | exp.JSONExists | exp.Is):
+        return _special(node)
     return exp.to_identifier(str(node.this).lower()) if isinstance(node, exp.Identifier) else node
+
+
+def _special(node: exp.Anonymous | exp.JSONExists | exp.Is) -> exp.Expr:
+    if isinstance(node, exp.JSONExists):
+        return _json_exists(node)
+    if isinstance(node, exp.Is):
+        if not isinstance(node.expression, exp.JSON):
+            return node
+        return exp.Is(this=exp.cast(_moved(node.this), "text"), expression=node.expression.copy())
+    name = str(node.this).upper()
+    if name == "VECTOR_DISTANCE":
+        return _distance(node)
+    return _json_textcontains(node) if name == "JSON_TEXTCONTAINS" else node
 
 
 def _call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
@@ -85,7 +98,29 @@ def _distance(node: exp.Anonymous) -> exp.Expr:
     if len(node.expressions) != 3 or node.expressions[2].name.upper() not in METRICS:
         raise ora(904, "VECTOR_DISTANCE takes two vectors and the name of a metric")
     one, other, metric = node.expressions
-    return _call("oracle_distance", one, other, exp.Literal.string(metric.name.upper()))
+    vectors = [exp.cast(part.copy(), "vector") for part in (one, other)]
+    return _call(f"oracle_{metric.name.lower()}", *vectors)
+
+
+def _json_textcontains(node: exp.Anonymous) -> exp.Expr:
+    if len(node.expressions) != 3 or not node.expressions[1].is_string:
+        raise ora(40442, "JSON path expression syntax error: it is written, never bound")
+    column, path, query = node.expressions
+    return _call("json_textcontains", exp.cast(exp.cast(column.copy(), "text"), "jsonb"), path, query)
+
+
+def _json_exists(node: exp.JSONExists) -> exp.Expr:
+    """Of a column of type JSON, or of text."""
+    path = node.args["path"]
+    if not (isinstance(path, exp.Literal) and path.is_string):
+        raise ora(40442, "JSON path expression syntax error: it is written, never bound")
+    if node.args.get("on_condition") is not None:
+        raise ora(900, "the double knows JSON_EXISTS without an error clause")
+    passing = [_moved(passed) for passed in node.args.get("passing") or ()]
+    if any(not passed.args["alias"].args.get("quoted") for passed in node.args.get("passing") or ()):
+        raise ora(40442, "JSON path expression syntax error: names of passed values are quoted")
+    column = exp.cast(exp.cast(_moved(node.this), "text"), "jsonb")
+    return exp.JSONExists(this=column, path=path.copy(), passing=passing)
 
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────
@@ -142,8 +177,7 @@ def _column_type(column: exp.ColumnDef, vectors: list[str]) -> tuple[str, int, s
         return "FLOAT", SIZES["FLOAT"], "float8", ""
     if written == "BFILE":
         length = vectors.pop(0)
-        test = "" if length == "*" else f"cardinality({{column}}) = {length}"
-        return "VECTOR", -1, "real[]", test
+        return "VECTOR", -1, "vector" if length == "*" else f"vector({length})", ""
     if written in ("CLOB", "BLOB", "JSON"):
         return written, -1, {"JSON": "jsonb"}.get(written, written.lower()), ""
     raise ora(902, f"invalid datatype {written}")

@@ -39,3 +39,6 @@ MAX_IDENTIFIER_BYTES = 128
 MAX_IN_LIST = 1000
 MAX_SQL_TEXT = 4000
 """Longest text that an expression takes; a longer one can only be stored, or must be bound as a LOB."""
+MAX_FIELD_NAME = 255
+"""Bytes of a field's name in the type JSON, before 23ai."""
+MAX_NUMBER = 1e126

@@ -16,14 +16,13 @@ if TYPE_CHECKING:
         mysql_checkpointer,
     )
     from holdfast.memory.backends.oracle import (
-        OracleBackend,
         OracleCheckpointer,
         OracleCheckpointSaver,
-        OracleSyncBackend,
         OracleSyncCheckpointer,
         OracleSyncCheckpointSaver,
         oracle_checkpointer,
     )
+    from holdfast.memory.backends.oracle_backend import OracleBackend, OracleSyncBackend
     from holdfast.memory.backends.postgres import (
         PostgreSQLBackend,
         PostgreSQLCheckpointer,
@@ -78,10 +77,10 @@ __getattr__, __dir__ = doors(
         "MySQLSyncCheckpointer": "holdfast.memory.backends.mysql",
         "MySQLSyncCheckpointSaver": "holdfast.memory.backends.mysql",
         "mysql_checkpointer": "holdfast.memory.backends.mysql",
-        "OracleBackend": "holdfast.memory.backends.oracle",
+        "OracleBackend": "holdfast.memory.backends.oracle_backend",
         "OracleCheckpointer": "holdfast.memory.backends.oracle",
         "OracleCheckpointSaver": "holdfast.memory.backends.oracle",
-        "OracleSyncBackend": "holdfast.memory.backends.oracle",
+        "OracleSyncBackend": "holdfast.memory.backends.oracle_backend",
         "OracleSyncCheckpointer": "holdfast.memory.backends.oracle",
         "OracleSyncCheckpointSaver": "holdfast.memory.backends.oracle",
         "oracle_checkpointer": "holdfast.memory.backends.oracle",

@@ -5,7 +5,8 @@ is a whole agent state is stored as one, and an agent's thread loads as the dict
 they are. What was saved before stays in the thread's history until `vacuum`.
 """
 
-from collections.abc import AsyncIterator, Mapping
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -22,6 +23,7 @@ from holdfast.memory.records import Page
 
 DOCUMENT = "$document"
 _PAGE = 200
+_WORD = re.compile(r"[^\W_]+")
 
 
 class DocumentBackend:
@@ -48,7 +50,7 @@ class DocumentBackend:
     async def load(self, thread_id: str, checkpoint_id: str | None = None) -> dict[str, Any] | None:
         """The thread's document, or the one of that checkpoint; ``None`` if there is none."""
         state = await self.checkpointer.load(thread_id, checkpoint_id)
-        return None if state is None else _document(state)
+        return None if state is None else document_of(state)
 
     async def delete(self, thread_id: str, checkpoint_id: str | None = None) -> bool:
         """Delete the document with its history, or one checkpoint. ``False``: it did not exist."""
@@ -102,25 +104,62 @@ class DocumentBackend:
         """
         if not validate.text(path, "path"):
             raise InvalidInput(f"path must be a name such as 'agent_id' or 'metadata.tenant', got {path!r}")
+        steps = path.split(".")
+
+        def has_it(data: dict[str, Any]) -> bool:
+            return any(codec.same(there, value) for there in _at(data, steps))
+
+        return await self._found(self._having(steps, value), has_it, validate.limit(limit))
+
+    async def search_text(self, query: str, path: str = "", limit: int = 100) -> list[dict[str, Any]]:
+        """Documents whose texts at ``path`` or below, which is everywhere if it is empty, have all words of the query.
+
+        A word is a run of letters and digits; capitals don't matter. Dicts as those of :meth:`search_data`, last saved
+        first. Every document is read to find them, unless the database has an index for it.
+        """
+        words = set(_words(validate.text(query, "query")))
+        steps = [step for step in validate.text(path, "path").split(".") if step]
+        if not words:
+            return []
+
+        def has_them(data: dict[str, Any]) -> bool:
+            there = {word for found in _at(data, steps) for text in _texts(found) for word in _words(text)}
+            return words <= there
+
+        return await self._found(self._with_words(steps, sorted(words)), has_them, validate.limit(limit))
+
+    async def _found(
+        self, thread_ids: AsyncIterator[str], test: Callable[[dict[str, Any]], bool], limit: int
+    ) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
-        async for thread_id in self._all("*"):
+        if not limit:
+            return found
+        async for thread_id in thread_ids:
+            checkpoint = await self.checkpointer.get(thread_id)
+            if checkpoint is None or not test(data := document_of(checkpoint.state)):
+                continue
+            found.append(
+                {
+                    "thread_id": thread_id,
+                    "checkpoint_id": checkpoint.info.checkpoint_id,
+                    "data": data,
+                    "metadata": thaw(checkpoint.info.metadata),
+                    "created_at": checkpoint.info.created_at,
+                }
+            )
             if len(found) >= limit:
                 break
-            checkpoint = await self.checkpointer.get(thread_id)
-            if checkpoint is None:
-                continue
-            data = _document(checkpoint.state)
-            if any(codec.same(there, value) for there in _at(data, path.split("."))):
-                found.append(
-                    {
-                        "thread_id": thread_id,
-                        "checkpoint_id": checkpoint.info.checkpoint_id,
-                        "data": data,
-                        "metadata": thaw(checkpoint.info.metadata),
-                        "created_at": checkpoint.info.created_at,
-                    }
-                )
         return found
+
+    # Where to look; a database that can look into documents itself leaves some out.
+
+    def _having(self, path: Sequence[str], value: Any) -> AsyncIterator[str]:
+        """Threads, last saved first, among which are all whose document has the value there."""
+        return self._all("*")
+
+    def _with_words(self, path: Sequence[str], words: Sequence[str]) -> AsyncIterator[str]:
+        """Threads, last saved first, among which are all whose document has these words there."""
+        return self._all("*")
 
     async def vacuum(self, older_than_days: int = 30) -> int:
         """Delete what is older: earlier versions of documents, and documents that were not saved since."""
@@ -172,6 +211,7 @@ class SyncDocumentBackend:
     get_by_metadata = blocking(DocumentBackend.get_by_metadata)
     search = blocking(DocumentBackend.search)
     search_data = blocking(DocumentBackend.search_data)
+    search_text = blocking(DocumentBackend.search_text)
     vacuum = blocking(DocumentBackend.vacuum)
     close = blocking(DocumentBackend.close)
 
@@ -204,11 +244,24 @@ def _carrying(document: dict[str, Any]) -> AgentState:
     return AgentState(metadata={DOCUMENT: document})
 
 
-def _document(state: AgentState) -> dict[str, Any]:
+def document_of(state: AgentState) -> dict[str, Any]:
     if DOCUMENT in state.metadata:
         document: dict[str, Any] = thaw(state.metadata[DOCUMENT])
         return document
     return state.model_dump()
+
+
+def _words(text: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(text)]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in a value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for below in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(below)
 
 
 def _at(value: Any, path: list[str]) -> list[Any]:

@@ -1,9 +1,8 @@
-"""Oracle Database: checkpointer, documents and saver on one server, and their blocking twins."""
+"""Oracle Database: checkpointer and saver on one server, and their blocking twins."""
 
 from typing import Any
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
-from holdfast.memory.backends.documents import DocumentBackend, SyncDocumentBackend
 from holdfast.memory.backends.oracle_engine import ORACLE, PORT, TABLES, Postings, oracle_engine
 from holdfast.memory.backends.sql.binding import BoundEngine
 from holdfast.memory.backends.sql.checkpointer import SqlCheckpointer
@@ -71,6 +70,7 @@ class OracleCheckpointer(SqlCheckpointer):
             text_index=text_index,
             owns_engine=owns_engine or engine is None,
         )
+        self._server = used
 
 
 class OracleSyncCheckpointer(SyncCheckpointer):
@@ -78,21 +78,6 @@ class OracleSyncCheckpointer(SyncCheckpointer):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(OracleCheckpointer(*arguments, **options, blocking=True))
-
-
-class OracleBackend(DocumentBackend):
-    """Documents in an Oracle database: one current dict a thread. Arguments as those of
-    :class:`OracleCheckpointer`, which is its ``checkpointer``."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(OracleCheckpointer(*arguments, **options))
-
-
-class OracleSyncBackend(SyncDocumentBackend):
-    """The blocking twin of :class:`OracleBackend`: the same arguments, no event loop."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(OracleBackend(*arguments, **options, blocking=True))
 
 
 class OracleCheckpointSaver(SqlCheckpointSaver):

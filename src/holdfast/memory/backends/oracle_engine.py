@@ -5,15 +5,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast.core.errors import InvalidInput, MissingExtra, SchemaMismatch
-from holdfast.memory.backends.oracle_sql import oracle_text
-from holdfast.memory.backends.sql.dialect import Dialect, checked_identifier
-from holdfast.memory.backends.sql.plan import Statement, change, many, rows
+from holdfast.core.errors import HoldfastError, InvalidInput, MissingExtra, SchemaMismatch
+from holdfast.memory.backends.oracle_json import OracleDialect
+from holdfast.memory.backends.oracle_sql import WITH_JSON, document, oracle_text
+from holdfast.memory.backends.sql.dialect import checked_identifier
+from holdfast.memory.backends.sql.plan import Plan, Statement, change, many, rows
 from holdfast.memory.backends.sql.schema import Schema
 from holdfast.memory.backends.sql.server_engine import ServerEngine
 from holdfast.memory.backends.sql.text_index import IndexRow
 
-ORACLE: Final = Dialect(
+ORACLE: Final = OracleDialect(
     name="oracle",
     key="RAW(16)",
     # 255 characters of any kind are at most 1,530 bytes when they are encoded; three such columns fit in an index.
@@ -27,6 +28,7 @@ ORACLE: Final = Dialect(
     greatest="GREATEST",
     clustered="",
     lock=" FOR UPDATE",
+    bind_document=document,
     counted=True,
     queued=True,
 )
@@ -79,8 +81,24 @@ def _word(term: str) -> str:
     return term if len(term) <= 500 else term.encode()[:2000].decode(errors="ignore")
 
 
+def nothing() -> Plan[None]:
+    """What is asked of tables only for them to be there."""
+    yield [rows("SELECT 1 FROM DUAL")]
+
+
+def code_in(error: HoldfastError) -> int:
+    """The number of the server's error behind one of ours, if there is one."""
+    cause = error.__cause__
+    return int(getattr(cause.args[0], "code", 0) or 0) if cause is not None and cause.args else 0
+
+
 class OracleEngine(ServerEngine):
     """Plans on Oracle. The DDL that it says is missing is Oracle's."""
+
+    @property
+    def release(self) -> int:
+        """Of the server, once it has been asked something."""
+        return int(getattr(self.driver, "server_release", 0))
 
     async def _prepare(self, schema: Schema) -> None:
         try:
@@ -88,7 +106,8 @@ class OracleEngine(ServerEngine):
         except SchemaMismatch as error:
             if error.ddl:
                 statements = error.ddl.removesuffix(";\n").split(";\n")
-                error.ddl = "".join(f"{oracle_text(statement).sql};\n" for statement in statements)
+                json = self.release >= WITH_JSON
+                error.ddl = "".join(f"{oracle_text(statement, json=json).sql};\n" for statement in statements)
             raise
 
 
@@ -109,7 +128,7 @@ def oracle_engine(
     call_timeout: float | None = None,
     auto_create_table: bool = True,
     blocking: bool = False,
-) -> ServerEngine:
+) -> OracleEngine:
     """An engine on that database. Either ``dsn`` (an alias of ``tnsnames.ora``, ``host:port/service``, a descriptor)
     or ``host`` and ``service_name``.
 

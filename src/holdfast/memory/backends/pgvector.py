@@ -8,6 +8,8 @@ takes its copy along (``ON DELETE CASCADE``). Upkeep adds what is newer.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from holdfast.memory.backends.sql import items_nearest
+from holdfast.memory.backends.sql.items_nearest import NEWER, PORTION
 from holdfast.memory.backends.sql.items_rows import key_of
 from holdfast.memory.backends.sql.items_schema import ItemTables
 from holdfast.memory.backends.sql.items_vectors import matrix_of
@@ -19,12 +21,7 @@ from holdfast.memory.vectors import Metric, VectorSpace
 if TYPE_CHECKING:
     from holdfast.memory.vectors import Floats
 
-LARGE: Final = 10_000
-"""Vectors of a namespace from which on it pays to index them."""
-PORTION: Final = 250
-"""Vectors that one step of upkeep adds."""
-NEWER: Final = 5000
-"""Vectors that the index does not have yet are compared one by one, up to that many."""
+LARGE: Final = items_nearest.LARGE
 MAX_DIMENSION: Final = 2000  # of an HNSW index
 
 # Vectors of length 1 have the order of their cosines by their inner product, which is quicker.

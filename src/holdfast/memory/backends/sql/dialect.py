@@ -1,9 +1,10 @@
 """What differs between SQL databases. Everything else is the same text everywhere."""
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.core.errors import InvalidInput
 
@@ -31,6 +32,9 @@ class Dialect:
     partial_indexes: bool = False  # whether an index may leave rows out
     small: str = ""  # type of a 32-bit integer, where that takes less space
     bind_key: Callable[[bytes], bytes | bytearray] = bytes  # how its driver takes a key the quickest
+    bind_document: Callable[[str], str | None] = (
+        str  # how it takes JSON that the database looks into, if it can hold it
+    )
     lock: str = ""  # suffix of a query whose rows nobody else may change until the transaction ends
     # Where many write at once, numbers of saves come from the database, and a listing waits for those that are drawn
     # but not yet committed: the column's suffix, a condition that holds the scope's number, a query that waits.
@@ -39,6 +43,9 @@ class Dialect:
     settling: str = ""
     # What the column `c.lists` leads through, as rows: life, log, first_pos, end_pos; with it, one batch reads a state.
     spans: str = ""
+    # One row for many entries, which takes less time to read: their bodies with line breaks between, the last one's
+    # seal, and where that ends.
+    joined: str = ""
     # Metadata as the database's own JSON: its indexes (of ``{table}``, names begin with ``{prefix}``), and a condition
     # on the column `c.metadata`, with a JSON object as parameter, that all rows which contain it meet.
     metadata_indexes: tuple[str, ...] = ()
@@ -49,6 +56,8 @@ class Dialect:
     queued: bool = False
     # The numbers of saves come from a table of ours instead, in the order of the commits.
     counted: bool = False
+    # A query that tells whether the database shows this transaction a tenant's rows only, where it can.
+    fenced: str = ""
     path_text: str = ""  # type of an encoded namespace of any depth, if it is not that of an id
 
     @property
@@ -59,6 +68,10 @@ class Dialect:
     def where(self, condition: str) -> str:
         """Leave other rows out of an index, where the database can; the index is right either way."""
         return f" WHERE {condition}" if self.partial_indexes else ""
+
+    def contains(self, column: str, wanted: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]]:
+        """A condition that a document meets if it contains these values; where there are documents."""
+        return f"{column} @> CAST(? AS JSONB)", (json.dumps(wanted, ensure_ascii=False),)
 
     # What follows is for databases whose indexes don't take columns of long texts as they are.
 

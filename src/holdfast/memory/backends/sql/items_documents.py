@@ -4,7 +4,6 @@ Beside the text that comes back byte for byte, and only narrowing: what the data
 document is left out where JSON would not tell the same: typed values, and characters that databases refuse.
 """
 
-import json
 from typing import Any
 
 from holdfast.core import codec
@@ -18,13 +17,13 @@ def document(metadata: str) -> str | None:
     return None if "\\u" in metadata or codec.has_mark(metadata) else metadata
 
 
-def contained(condition: Filter) -> str | None:
-    """JSON that the document of an item must contain if it has one and passes the filter; ``None`` tells nothing."""
+def contained(condition: Filter) -> dict[str, Any] | None:
+    """What the document of an item must contain if it has one and passes the filter; ``None`` tells nothing."""
     wanted: dict[str, Any] = {}
     for test in condition.conditions:
         if test.source == "metadata" and test.op == "$eq" and _tells(test):
             _merge(wanted, test)
-    return json.dumps(wanted, ensure_ascii=False) if wanted else None
+    return wanted or None
 
 
 def _tells(test: Condition) -> bool:

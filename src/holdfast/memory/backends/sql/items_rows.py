@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from holdfast.core import codec
 from holdfast.memory.backends.sql.items_documents import contained
@@ -51,7 +51,7 @@ def group_key(group: object) -> str | None:
     return encode_id(group) if type(group) is str and 0 < len(group) <= MAX_ID_CHARACTERS else None
 
 
-def narrowed(t: ItemTables, condition: Filter) -> tuple[str, tuple[str, ...]]:
+def narrowed(t: ItemTables, condition: Filter) -> tuple[str, tuple[Any, ...]]:
     """What of a filter the database can answer, as a condition; all of it is tested on the items."""
     if not condition.conditions:
         return "", ()
@@ -60,7 +60,8 @@ def narrowed(t: ItemTables, condition: Filter) -> tuple[str, tuple[str, ...]]:
             key = group_key(test.operand)
             return ("", ()) if key is None else (" AND group_key = ?", (key,))
     if t.documents is not None and (wanted := contained(condition)) is not None:
-        return f" AND (document IS NULL OR document @> CAST(? AS {t.documents}))", (wanted,)
+        contains, values = t.dialect.contains("document", wanted)
+        return f" AND (document IS NULL OR {contains})", values
     return "", ()
 
 

@@ -212,7 +212,10 @@ def _values(t: ItemTables, target: _Target, length: int) -> tuple[object, ...]:
     assert put is not None
     group, ordinal = _position(put.metadata)
     values = target.version, put.expires_us, length, group, ordinal, put.metadata, put.value
-    return values if t.documents is None else (document(put.metadata), *values)
+    if t.documents is None:
+        return values
+    found = document(put.metadata)
+    return (None if found is None else t.dialect.bind_document(found), *values)
 
 
 def _position(metadata: str) -> tuple[str | None, int | None]:

@@ -269,16 +269,17 @@ class Saver:
             lists.update(known.lists)
         for name, before in lists.items():
             if not before.at_end:
-                at_end = yield from self._ends_its_log(before.path, row.life)
-                lists[name] = before._replace(at_end=at_end)
+                ending = yield from self._end_of_log(before.path, row.life)
+                lists[name] = before._replace(at_end=ending is not None, seal=ending)
         return KnownHead(row.life, row.head_seq, row.next_seq, parent.checkpoint_id, lists)
 
-    def _ends_its_log(self, path: Path, life: bytes) -> Plan[bool]:
+    def _end_of_log(self, path: Path, life: bytes) -> Plan[int | None]:
+        """The seal of the path's last log, if that is of this life and has nothing after the path."""
         if not path or path[-1].life != life:
-            return False
+            return None
         tail = path[-1]
         (found,) = yield [rows(log_end_sql(self._tables), life, tail.log)]
-        return bool(found) and found[0][0] == tail.end
+        return found[0][1] if found and found[0][0] == tail.end else None
 
 
 class ListingSaver(Saver):
@@ -300,7 +301,7 @@ def new_saver(tables: Tables, heads: Heads) -> Saver:
     return (ListingSaver if tables.dialect.queued else Saver)(tables, heads)
 
 
-def _shared(stored: Sequence[str], ours: tuple[Any, ...], encode: Callable[[Any], str]) -> tuple[Any, ...]:
+def _shared(stored: Sequence[str], ours: Sequence[Any], encode: Callable[[Any], str]) -> tuple[Any, ...]:
     """Our own elements for those that are stored the same, and for the rest what equals nothing."""
     length = 0
     for text, element in zip(stored, ours, strict=False):

@@ -17,11 +17,15 @@ of the scope and is never used again.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from holdfast.core.errors import Corrupt, SchemaMismatch
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.plan import Plan, change, fetch_one
 from holdfast.memory.backends.sql.slots import EVERY_SLOT
+
+if TYPE_CHECKING:
+    from holdfast.memory.backends.sql.security import Security
 
 Migration = Callable[[], Sequence[str]]
 
@@ -35,6 +39,8 @@ class Schema:
     dialect_text: str
     steps: tuple[tuple[str, ...], ...]
     tables: tuple[str, ...]
+    security: "Security | None" = None  # how the database itself keeps tenants apart, if it can
+    check: Callable[[], Plan[None]] | None = None  # raises if tables that are there were made differently
 
     @property
     def key(self) -> tuple[str, str]:

@@ -12,16 +12,16 @@ from collections import deque
 from typing import Any
 
 from psycopg import AsyncConnection
-from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
+from psycopg_pool import PoolClosed, PoolTimeout
 
-from holdfast.memory.backends.postgres_connecting import give_up, remembering_async
+from holdfast.memory.backends.postgres_connecting import LoopPool, give_up, remembering_async
 from holdfast.memory.backends.postgres_session import PgSession
 
 LOOK_AGAIN = 0.25
 AT_HAND = 1.0  # seconds
 
 
-class LoopPool:
+class LoopSessions:
     """At most ``max_size`` connections. All of it happens on the one loop."""
 
     def __init__(self, info: str, options: dict[str, Any], sizes: dict[str, Any], timeout: float) -> None:
@@ -33,7 +33,7 @@ class LoopPool:
         self._most_at_hand: int = sizes["min_size"]
         self._at_hand: deque[PgSession] = deque()
         self._waiting: deque[asyncio.Future[PgSession | None]] = deque()
-        self._pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
+        self._pool = LoopPool(
             info,
             connection_class=remembering_async(self._refused, self._made),
             kwargs=options,
