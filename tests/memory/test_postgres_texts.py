@@ -1,13 +1,17 @@
 """What PostgreSQL is sent: a guard and its inserts as one statement, values by their types."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 import pytest
+from psycopg.pq import DiagnosticField
 
+from holdfast.core.errors import StorageFull, Unavailable
 from holdfast.core.state import AgentState
 from holdfast.memory.backends.postgres import PostgreSQLCheckpointer
+from holdfast.memory.backends.postgres_errors import failure_of
+from holdfast.memory.backends.postgres_session import _error
 from holdfast.memory.backends.postgres_texts import encoded, fused
 from holdfast.memory.backends.sql.plan import GUARD, LAST_GUARD, Statement, change, many
 from tests.servers.fixtures import Database
@@ -82,3 +86,28 @@ def test_a_save_whose_guard_fails_inserts_nothing_and_is_done_another_way(postgr
 
     asyncio.run(scenario())
     assert postgres.sql("SELECT COUNT(*) FROM holdfast_entries") == [(1,)]
+
+
+class Said:
+    """A server's answer that is an error."""
+
+    def __init__(self, severity: bytes) -> None:
+        self._fields = {DiagnosticField.SEVERITY_NONLOCALIZED: severity, DiagnosticField.SQLSTATE: b"53100"}
+
+    def error_field(self, field: DiagnosticField) -> bytes | None:
+        return self._fields.get(field)
+
+    def get_error_message(self, encoding: str = "utf-8") -> str:
+        return "No space left on device"
+
+
+def test_a_full_disk_of_a_server_that_ends_by_it_leaves_in_doubt_what_was_done() -> None:
+    told = {
+        severity: failure_of(_error(cast(Any, Said(severity))), "here", 1.0)
+        for severity in (b"ERROR", b"FATAL", b"PANIC")
+    }
+    assert [failure and (type(failure.error), failure.lost) for failure in told.values()] == [
+        (StorageFull, False),
+        (Unavailable, True),
+        (Unavailable, True),
+    ]

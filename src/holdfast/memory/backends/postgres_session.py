@@ -9,7 +9,7 @@ import time
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from psycopg import AsyncConnection, Connection, abc, errors, generators, pq
+from psycopg import AsyncConnection, Connection, Error, OperationalError, abc, errors, generators, pq
 from psycopg.adapt import Transformer
 
 from holdfast.memory.backends.postgres_texts import encoded, fused, guarding, numbered
@@ -112,10 +112,17 @@ class PgSession:
             answers = connection.wait(steps)
         else:
             answers = await Turn(steps, pgconn.socket, finishes=True)
-        answer = answers[-1]
-        if answer.status == pq.ExecStatus.FATAL_ERROR:
-            raise errors.error_from_result(answer)
-        return answer.command_tuples or 0
+        for answer in answers:
+            if answer.status == pq.ExecStatus.FATAL_ERROR:
+                raise _error(answer)
+        return answers[-1].command_tuples or 0
+
+
+def _error(answer: pq.abc.PGresult) -> Error:
+    """What the answer says. If the session ends with it, or the server does, it is not known what was done."""
+    error = errors.error_from_result(answer)
+    severity = answer.error_field(pq.DiagnosticField.SEVERITY_NONLOCALIZED)
+    return OperationalError(str(error)) if severity in (b"FATAL", b"PANIC") else error
 
 
 class _GuardFailed(Exception):
