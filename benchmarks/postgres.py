@@ -16,7 +16,8 @@ from benchmarks.conversation import as_messages, save_all, save_all_blocking
 from benchmarks.report import Measure, duration, not_measured, size, within_floor
 from benchmarks.settings import Settings, progress
 from benchmarks.timing import Run, interleaved, ratio
-from benchmarks.workload import Turn, conversation, json_bytes, short_conversation, text_bytes
+from benchmarks.workload import Turn, conversation, json_bytes, plain_conversation, text_bytes
+from holdfast.core.state import AgentState
 
 if TYPE_CHECKING:
     from tests.servers.postgres import PostgresServer
@@ -193,13 +194,36 @@ class Savings:
 def disk(settings: Settings, place: Place) -> list[Measure]:
     """All tables of a fresh database, with their indexes, after one conversation and a VACUUM."""
     turns = conversation(settings.peer_turns, settings.vocabulary)
-    short = short_conversation(settings.peer_turns, settings.vocabulary)
     plain, indexed = (None, None) if settings.quick else (2.0, 3.0)  # empty tables have a size, too
     return [
         _disk(place, turns, plain, text_index=False),
         _disk(place, turns, indexed, text_index=True),
-        _disk(place, short, None, text_index=False, shown="short turns, "),
+        *(
+            _disk(
+                place,
+                plain_conversation(settings.peer_turns, characters, settings.vocabulary),
+                None,
+                text_index=False,
+                shown=f"{characters:,} characters each, ",
+            )
+            for characters in (1000, 200)
+        ),
+        _empty(place),
     ]
+
+
+def _empty(place: Place) -> Measure:
+    """What there is once a database: part of all of the above."""
+    from benchmarks.postgres_floor import sql, total_bytes
+    from holdfast.memory.backends.postgres import PostgreSQLSyncCheckpointer
+
+    url = place.database()
+    with PostgreSQLSyncCheckpointer(url) as checkpointer:
+        checkpointer.save(AgentState(), "thread")
+    sql(url, "VACUUM")
+    taken = sum(total_bytes(url, "holdfast").values())
+    note = "part of each of the above, whatever the number of conversations"
+    return Measure("PostgreSQL: disk of the tables with one empty checkpoint", size(taken), note=note)
 
 
 def _disk(

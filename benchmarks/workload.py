@@ -126,11 +126,15 @@ def conversation(turns: int, vocabulary: Vocabulary = "zipf") -> list[Turn]:
     return made
 
 
-def short_conversation(turns: int, vocabulary: Vocabulary = "zipf") -> list[Turn]:
-    """A user's 60 characters and an assistant's 120 a turn: small talk, where each row's own cost shows."""
+def plain_conversation(turns: int, characters: int, vocabulary: Vocabulary = "zipf") -> list[Turn]:
+    """So many characters a turn, a fifth of them by the user, and no tools: small talk, where rows' own cost shows."""
     writer = Writer(vocabulary)
+    asked = characters // 5
     return [
-        [{"role": "user", "content": writer.text(60)}, {"role": "assistant", "content": writer.text(120)}]
+        [
+            {"role": "user", "content": writer.text(asked)},
+            {"role": "assistant", "content": writer.text(characters - asked)},
+        ]
         for _ in range(turns)
     ]
 

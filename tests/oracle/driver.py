@@ -22,6 +22,7 @@ from tests.oracle.session import Answer, OracleSession
 
 T = TypeVar("T")
 _LONGEST_IN_ARRAY = 32_767
+_CURSORS = 100  # 300 is what a server gives by default, and the driver keeps 200 parsed
 _LOBS = (oracledb.DB_TYPE_CLOB, oracledb.DB_TYPE_BLOB)
 _threads = ThreadPoolExecutor(64, "oracle double")
 
@@ -388,6 +389,8 @@ class AsyncConnection(Connection):
         return await self.on_loop(lambda: self._run_pipeline(pipeline))
 
     def _run_pipeline(self, pipeline: oracledb.Pipeline) -> list[PipelineOpResult]:
+        if len(pipeline.operations) > _CURSORS:
+            raise ora(1000, "maximum open cursors exceeded")
         with self.using():
             self.pool.database.round_trips += 1
             trips = self.pool.database.round_trips

@@ -48,8 +48,8 @@ def run(oracle: OracleDatabase, tests: str) -> str:
     _, command = recipe()
     user = oracle.add_user()
     assert "pytest -q" in command
-    python = shlex.quote(sys.executable)
-    words = f"{python} -m pytest -p tests.oracle.rehearsal -p no:cacheprovider -n 0 --no-summary -q"
+    others = "-p tests.oracle.rehearsal -p no:cacheprovider -n 0 --no-summary"
+    words = f"{shlex.quote(sys.executable)} -m pytest {others} -q"
     command = command.replace("$(BIN)/python -m pytest -q", words).replace("tests/oracle", tests, 1)
     command = command.replace("$(PYTEST_ARGS)", "")
     given = environment(user, oracle.url)

@@ -98,6 +98,7 @@ def test_no_change_comes_behind_a_query_and_a_guard_comes_first() -> None:
     insert = many("INSERT INTO t (a) VALUES (?)", [(1,), (2,)])
     assert parts(update, insert, query, query) == [4]
     assert parts(query, update, query, insert) == [1, 2, 1]
+    assert parts(*[query] * 120, update) == [50, 50, 20, 1]
     assert parts(update, guard("UPDATE t SET a = 1 WHERE a = ?", 2), insert) == [1, 2]
 
 

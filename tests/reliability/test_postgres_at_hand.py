@@ -5,7 +5,7 @@ import threading
 from typing import Any
 
 import pytest
-from psycopg_pool import ConnectionPool
+from psycopg_pool import ConnectionPool, PoolTimeout
 
 from holdfast.core.state import AgentState
 from holdfast.memory.backends import postgres_driver
@@ -47,6 +47,42 @@ def test_more_tasks_than_connections_all_get_their_turn(postgres: Database) -> N
     assert postgres.sql("SELECT COUNT(*) FROM holdfast_checkpoints") == [(WRITERS * SAVES,)]
 
 
+def test_a_task_that_is_cancelled_while_it_waits_takes_no_connection_with_it(postgres: Database) -> None:
+    async def scenario() -> None:
+        async with PostgreSQLCheckpointer(postgres.url, max_pool_size=1, pool_timeout=20) as checkpointer:
+            await checkpointer.save(AgentState(), "t")
+            for number in range(20):
+                tasks = [asyncio.create_task(checkpointer.save(AgentState(), f"t{n}")) for n in range(4)]
+                for _ in range(number):
+                    await asyncio.sleep(0)
+                for task in tasks[1:3]:
+                    task.cancel()
+                done = await asyncio.gather(*tasks, return_exceptions=True)
+                assert isinstance(done[0], str)
+                assert isinstance(done[3], str)
+            assert await asyncio.wait_for(checkpointer.exists("t"), 20)
+
+    asyncio.run(scenario())
+
+
+def test_who_waits_too_long_is_told_and_the_connection_is_of_use(postgres: Database) -> None:
+    async def scenario() -> None:
+        engine = postgres.engine(postgres.url, max_pool_size=1, pool_timeout=0.05)
+        held = await engine.driver.acquire()
+        with pytest.raises(PoolTimeout):
+            await engine.driver.acquire()
+        await engine.driver.release(held, broken=False)
+        again = await engine.driver.acquire()
+        assert again is held
+        await engine.driver.release(again, broken=True)
+        new = await engine.driver.acquire()
+        assert new is not held
+        await engine.driver.release(new, broken=False)
+        await engine.close()
+
+    asyncio.run(scenario())
+
+
 def test_a_connection_goes_back_to_its_pool_now_and_then(
     postgres: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,7 +98,7 @@ def test_a_connection_goes_back_to_its_pool_now_and_then(
         for turn in range(5):
             checkpointer.save(AgentState(iteration=turn), "t")
         assert returned == []
-        monkeypatch.setattr(postgres_driver, "_AT_HAND", -1.0)
+        monkeypatch.setattr(postgres_driver, "AT_HAND", -1.0)
         checkpointer.save(AgentState(iteration=6), "t")
         assert len(returned) == 1
 

@@ -13,7 +13,7 @@ from holdfast.core.state import AgentState
 from holdfast.errors import HoldfastError, InvalidInput, SchemaMismatch, Unavailable
 from holdfast.memory.backends import PostgreSQLCheckpointer, PostgreSQLSyncCheckpointer
 from holdfast.memory.backends.postgres_engine import postgres_engine
-from holdfast.memory.backends.sql import text_index
+from holdfast.memory.backends.sql import items_words, text_index
 from holdfast.memory.backends.sql.heads import ThreadKey
 from holdfast.memory.backends.sql.keys import encode_scope
 from holdfast.memory.backends.sql.plan import change, execute, fetch
@@ -204,10 +204,11 @@ def test_round_trips_are_as_many_as_without(place: Secured, proxy: Proxy) -> Non
 
 def test_who_would_see_everything_anyway_is_refused(place: Secured) -> None:
     with (
-        PostgreSQLSyncCheckpointer(place.database.url, row_security=True) as threads,
+        PostgreSQLSyncCheckpointer(place.database.url, row_security=True, table_name="new") as threads,
         pytest.raises(InvalidInput, match="superuser or has BYPASSRLS"),
     ):
         threads.load("t")
+    assert "new_threads" not in tables(place.database)
     place.database.sql(f"ALTER ROLE {place.app} BYPASSRLS")
     with (
         PostgreSQLSyncCheckpointer(place.url, **RUNTIME) as threads,
@@ -239,26 +240,35 @@ def test_what_is_about_all_tenants_is_an_operators(place: Secured) -> None:
     asyncio.run(run())
 
 
+def forget_analyser() -> None:
+    text_index.analyser.cache_clear()
+    items_words.this_analyser.cache_clear()
+
+
 def test_words_of_another_analyser_are_indexed_anew_by_an_operator(
     place: Secured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def run() -> None:
         await fill(place.url, **RUNTIME)
-        text_index.analyser.cache_clear()
+        forget_analyser()
         monkeypatch.setattr(text_index, "ANALYSER_VERSION", "next")
         async with connect(place.url, **RUNTIME) as db:
             with pytest.raises(Unavailable, match="operators"):
                 await db.checkpointer.scoped("ann").search("late")
+            with pytest.raises(Unavailable, match="operators"):
+                await db.store.search(("users", "ann"), "secret")
         async with connect(place.operator_url, **RUNTIME) as db:
             assert len(await db.checkpointer.scoped("bob").search("late")) == 1
+            assert len(await db.store.search(("users", "bob"), "secret")) == 1
         async with connect(place.url, **RUNTIME) as db:
             assert len(await db.checkpointer.scoped("ann").search("late")) == 1
             assert await db.checkpointer.search("late") == []
+            assert len(await db.store.search(("users", "ann"), "secret")) == 1
 
     try:
         asyncio.run(run())
     finally:
-        text_index.analyser.cache_clear()
+        forget_analyser()
 
 
 def owned(database: Database, role: str) -> str:
@@ -299,6 +309,25 @@ def test_an_owner_is_bound_too_and_tables_with_rows_can_be_secured_later(postgre
             threads.scoped("ann").save(said("x"), "again")
         found = postgres.sql("SELECT relforcerowsecurity FROM pg_class WHERE relname = 'holdfast_hidden'")
         assert found == [(True,)]  # one that was made anew is secured like the others
+
+
+def test_tables_in_a_schema_that_nobody_has_searched_can_be_secured(postgres: Database) -> None:
+    async def run(url: str) -> None:
+        async with connect(url, schema="app", text_index=False) as db:
+            await db.checkpointer.scoped("ann").save(said("pears"), "t")
+        async with connect(url, schema="app", row_security=True) as db:
+            assert len(await db.checkpointer.scoped("ann").search("pears")) == 1
+            assert await db.checkpointer.scoped("bob").search("pears") == []
+            await db.store.put(("users", "ann"), "k", "plums")
+            assert len(await db.store.search(("users", "ann"), "plums")) == 1
+
+    with roles_of(postgres, "owner") as (owner,):
+        asyncio.run(run(owned(postgres, owner)))
+        open_ones = postgres.sql(
+            "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'app'::regnamespace"
+            " AND NOT relforcerowsecurity"
+        )
+        assert {name for (name,) in open_ones} == UNSECURED
 
 
 @pytest.mark.parametrize("made", ["as printed", "by the owner"])

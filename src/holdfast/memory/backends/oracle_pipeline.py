@@ -7,6 +7,7 @@ What is known about them, and kept to here:
 - The first error ends a pipeline, its commit included. A guard that changes nothing raises one, so it comes first.
 - A query that has LOBs is run again behind the whole pipeline: no change comes behind a query, and no commit.
 - A value that has to be streamed needs round trips of its own. Such a batch does not go this way, nor does DDL.
+- Each statement has a cursor open at the server until all are done: pipelines are short.
 - The driver's `call_timeout` does not count there: with one, statements go one by one.
 """
 
@@ -22,6 +23,9 @@ from holdfast.memory.backends.sql.plan import GUARD, Batch
 WITH_PIPELINES = 23
 """The first release that has them; with an older one the driver sends statements one by one."""
 _ARRAY = 500  # rows that come along with an answer
+_LONGEST = (
+    50  # statements; a server gives a session 300 cursors if nobody says otherwise, and 200 are kept parsed
+)
 _NOTHING_CHANGED = 20111
 _COUNT = "hf_rows"
 _STOP = (
@@ -62,7 +66,8 @@ def pipelines(
         if long or limited or text.creates or not text.sql.startswith(_TAKEN):
             return None
         step = Step(kind, text, binds, bool(mark & GUARD))
-        if parts[-1] and (step.guards or (parts[-1][-1].queries and not step.queries)):
+        last = parts[-1]
+        if last and (step.guards or (last[-1].queries and not step.queries) or len(last) == _LONGEST):
             parts.append([])
         parts[-1].append(step)
     return parts

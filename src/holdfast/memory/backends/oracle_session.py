@@ -22,7 +22,11 @@ from holdfast.memory.backends.sql.plan import GUARD, Batch, Statement
 
 _READS = "SET TRANSACTION READ ONLY"
 _THERE_ALREADY = (955, 1408)  # the name is used; the columns have an index
-_TOO_OLD = (406, 902)  # COMPATIBLE is lower than the release, so that there are no columns of type JSON
+_TOO_OLD = (
+    406,
+    902,
+    43853,
+)  # COMPATIBLE is lower, or the tablespace's segments are managed by hand: no type JSON
 
 
 class OracleSession:

@@ -31,8 +31,11 @@ from holdfast.memory.store_requests import StoredHit, VectorRequest
 from holdfast.memory.sync_store import SyncStore
 from holdfast.memory.vectors import VectorSpace
 
-# No such type or statement, no right, no room, no memory for vectors: then there is no index, and nothing is wrong.
-_WITHOUT_INDEX: Final = (901, 902, 903, 922, 942, 1031, 1536, 1950, 3001, 29833, 51962, 51996)
+# No such type or statement, no right, no room: then there is no index, and nothing is wrong.
+_WITHOUT_INDEX: Final = (901, 902, 903, 922, 942, 1031, 1536, 1950, 3001, 12954, 29833, 43853)
+_OF_VECTORS: Final = range(
+    51_800, 52_000
+)  # what the server says about vectors: no memory for them, too few, ...
 
 
 def oracle_items(table_name: str, schema_name: str | None = None) -> ItemTables:
@@ -174,7 +177,7 @@ class OracleStore(SqlStore):
                 used.is_there = True
                 return used
         except HoldfastError as error:
-            if not isinstance(error, SchemaMismatch) and code_in(error) not in _WITHOUT_INDEX:
+            if not _says_no(error):
                 raise
         self._index = None
         return None
@@ -184,7 +187,7 @@ class OracleStore(SqlStore):
         try:
             await used.organized.read(nothing)
         except HoldfastError as error:
-            if not isinstance(error, SchemaMismatch) and code_in(error) not in _WITHOUT_INDEX:
+            if not _says_no(error):
                 raise
 
     async def _get_pool(self) -> Any:
@@ -194,6 +197,12 @@ class OracleStore(SqlStore):
         if not isinstance(self._server.driver, AsyncOracleDriver):
             raise Unsupported("a blocking store has no asynchronous pool")
         return self._server.driver.pool()
+
+
+def _says_no(error: HoldfastError) -> bool:
+    """Whether the server can't have the index, or may not."""
+    code = code_in(error)
+    return isinstance(error, SchemaMismatch) or code in _WITHOUT_INDEX or code in _OF_VECTORS
 
 
 @dataclass(slots=True)

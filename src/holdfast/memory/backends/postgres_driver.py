@@ -2,17 +2,17 @@
 
 import threading
 import time
-import weakref
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from psycopg import AsyncConnection, Connection, Error, conninfo
+from psycopg import Connection, Error, conninfo
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from holdfast.core.errors import InvalidInput
-from holdfast.memory.backends.postgres_connecting import LoopPool, give_up, remembering, remembering_async
+from holdfast.memory.backends.postgres_connecting import give_up, remembering
 from holdfast.memory.backends.postgres_errors import failure_of
+from holdfast.memory.backends.postgres_loop_pool import AT_HAND, LOOK_AGAIN, LoopPool
 from holdfast.memory.backends.postgres_session import PgSession
 from holdfast.memory.backends.sql.plan import Plan, fetch
 from holdfast.memory.backends.sql.schema import Schema
@@ -20,8 +20,6 @@ from holdfast.memory.backends.sql.server_engine import Failure
 from holdfast.memory.backends.sql.server_pools import LoopPools
 
 _MIGRATING = 7_224_101_998_126_311  # any number that others don't use
-_LOOK_AGAIN = 0.25
-_AT_HAND = 1.0  # seconds after which a pool sees a connection again, and may find it too old
 
 
 def connection_info(dsn: str | None, parts: Mapping[str, Any]) -> str:
@@ -91,10 +89,11 @@ class _AtHand:
     """Connections that were given back a moment ago and that nobody waits for: the next caller takes one of these.
 
     To ask a pool for one and to give it back takes a tenth of the time of a save. No lock: who waits says so before it
-    looks again, and who gives one back looks for those who wait afterwards.
+    looks again, and who gives one back looks for those who wait afterwards. At most as many as a pool never closes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self.most = most
         self._sessions: deque[PgSession] = deque()
         self.waiting: deque[None] = deque()
 
@@ -106,7 +105,9 @@ class _AtHand:
 
     def keep(self, session: PgSession) -> PgSession | None:
         """Keep it; returns one that has to go back to the pool."""
-        if self.waiting or not session.idle or time.monotonic() > session.since + _AT_HAND:
+        if self.waiting or len(self._sessions) >= self.most:
+            return session
+        if not session.idle or time.monotonic() > session.since + AT_HAND:
             return session
         self._sessions.append(session)
         return self.take() if self.waiting else None
@@ -119,7 +120,7 @@ class BlockingDriver(PsycopgDriver):
         self._opening = threading.Lock()
         self._pool: ConnectionPool[Any] | None = None
         self._refused: list[Exception] = []
-        self._at_hand = _AtHand()
+        self._at_hand = _AtHand(self._sizes["min_size"])
 
     async def acquire(self) -> PgSession:
         session = self._at_hand.take()
@@ -142,7 +143,7 @@ class BlockingDriver(PsycopgDriver):
         deadline = time.monotonic() + self._timeout
         while True:
             try:
-                return PgSession(pool.getconn(min(_LOOK_AGAIN, self._timeout)))
+                return PgSession(pool.getconn(min(LOOK_AGAIN, self._timeout)))
             except PoolTimeout:
                 give_up(self._refused, deadline)
 
@@ -166,35 +167,10 @@ class BlockingDriver(PsycopgDriver):
 
     async def close(self) -> None:
         if self._pool is not None:
+            self._at_hand.most = 0  # what is in use goes back to the pool, which closes it
             while (session := self._at_hand.take()) is not None:
                 self._pool.putconn(session.connection)
             self._pool.close()
-
-
-class _LoopPool:
-    """The connections of one event loop."""
-
-    def __init__(self, info: str, options: dict[str, Any], sizes: dict[str, Any]) -> None:
-        self.refused: list[Exception] = []
-        self.made: weakref.WeakSet[AsyncConnection[Any]] = weakref.WeakSet()
-        self.opened = False
-        self.at_hand = _AtHand()
-        self.pool = LoopPool(
-            info,
-            connection_class=remembering_async(self.refused, self.made),
-            kwargs=options,
-            open=False,
-            **sizes,
-        )
-
-    async def close(self) -> None:
-        while (session := self.at_hand.take()) is not None:
-            await self.pool.putconn(session.connection)
-        await self.pool.close()
-
-    def abandon(self) -> None:
-        for connection in list(self.made):
-            connection.pgconn.finish()
 
 
 class AsyncDriver(PsycopgDriver):
@@ -203,41 +179,20 @@ class AsyncDriver(PsycopgDriver):
     blocking = False
 
     def start(self) -> None:
-        self._pools: LoopPools[_LoopPool] = LoopPools(
-            lambda: _LoopPool(self._info, self.options(), self._sizes), _LoopPool.close, _LoopPool.abandon
+        self._pools: LoopPools[LoopPool] = LoopPools(
+            lambda: LoopPool(self._info, self.options(), self._sizes, self._timeout),
+            LoopPool.close,
+            LoopPool.abandon,
         )
 
     async def acquire(self) -> PgSession:
         mine = self._pools.mine()
-        session = mine.at_hand.take()
-        if session is None:
-            mine.at_hand.waiting.append(None)
-            try:
-                session = await self._from_pool(mine)
-            finally:
-                mine.at_hand.waiting.pop()
-        if session.silent():
-            return session
-        await self.release(session, broken=True)
-        return await self.acquire()
-
-    async def _from_pool(self, mine: _LoopPool) -> PgSession:
-        if not mine.opened:
-            mine.opened = True
-            await mine.pool.open()
-        deadline = time.monotonic() + self._timeout
-        while True:
-            try:
-                return PgSession(await mine.pool.getconn(min(_LOOK_AGAIN, self._timeout)))
-            except PoolTimeout:
-                give_up(mine.refused, deadline)
+        session = await mine.take()
+        session.home = mine
+        return session
 
     async def release(self, session: PgSession, *, broken: bool) -> None:
-        if broken:
-            session.connection.pgconn.finish()
-        mine = self._pools.mine()
-        if (over := mine.at_hand.keep(session)) is not None:
-            await mine.pool.putconn(over.connection)
+        await session.home.give_back(session, broken=broken)
 
     async def close(self) -> None:
         await self._pools.close(self._timeout)

@@ -36,6 +36,7 @@ POSTGRES = Dialect(
     id_text='TEXT COLLATE "C"',
     text="TEXT",
     number="BIGINT",
+    small="INTEGER",
     binary="BYTEA",
     row_number="BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
     find="STRPOS",

@@ -36,7 +36,7 @@ def secured_threads(
 ) -> Schema:
     """The schema of the checkpoint tables, with scopes as tenants. ``operators``: a role that may list all scopes."""
     by_life = [table for table in schema.tables if table not in (t.threads, t.lives, t.words)]
-    steps = [_note_analyser(schema, t.entries)]
+    steps = list(_begin_the_index(schema, t))
     for table in by_life:
         steps += _scope_column(table, _scopes_by_life(t, table), t.dialect.id_text)
     steps += _scope_column(t.words, _scopes_of_words(t), t.dialect.id_text)
@@ -53,7 +53,8 @@ def secured_items(
     schema: Schema, t: ItemTables, *, required: bool = False, operators: str | None = None
 ) -> Schema:
     """The schema of a store's tables, or of an index over them, with namespaces as tenants."""
-    steps = [] if t.items not in schema.tables else [_note_analyser(schema, t.items)]
+    empty = f"NOT EXISTS (SELECT 1 FROM {t.items})"
+    steps = [] if t.items not in schema.tables else [_note_analyser(schema, empty)]
     tables = [table for table in schema.tables if table != t.counters]
     for table in tables:
         steps += _policies(table, _namespace_policy(t, table), operators, "ALL")
@@ -155,14 +156,30 @@ def _scopes_of_words(t: Tables) -> str:
     return f"UPDATE {t.words} SET scope = e.scope FROM {t.entries} e WHERE e.id = {name}.id AND {name}.scope IS NULL"
 
 
-def _note_analyser(schema: Schema, table: str) -> str:
-    """Where nothing is stored yet, all words are this analyser's: no tenant may say so for the others."""
-    names = f"'text:analyser', 'schema:{schema.component}:tenants'"
+def _begin_the_index(schema: Schema, t: Tables) -> Iterator[str]:
+    """No tenant may index for the others: if nobody has begun, it is begun for all."""
+    unknown = _no_analyser(schema)
+    listed = f"SELECT 1 FROM {t.unindexed} u WHERE u.life = e.life AND u.log = e.log AND u.pos = e.pos"
+    yield f"DELETE FROM {t.words} WHERE {unknown}"
+    yield (
+        f"INSERT INTO {t.unindexed} (life, log, pos) SELECT life, log, pos FROM {t.entries} e"
+        f" WHERE e.searchable = 1 AND NOT EXISTS ({listed}) AND {unknown}"
+    )
+    yield _note_analyser(schema, "TRUE")
+
+
+def _note_analyser(schema: Schema, condition: str) -> str:
+    """If it is not known yet, and under that condition, all words are this analyser's."""
     return (
         f"INSERT INTO {schema.meta} (name, value) SELECT 'text:analyser', '{analyser()}'"
-        f" WHERE NOT EXISTS (SELECT 1 FROM {table})"
-        f" AND NOT EXISTS (SELECT 1 FROM {schema.meta} WHERE name IN ({names}))"
+        f" WHERE {condition} AND {_no_analyser(schema)}"
     )
+
+
+def _no_analyser(schema: Schema) -> str:
+    """Nor is this done again: then it would not see the rows."""
+    names = f"'text:analyser', 'schema:{schema.component}:tenants'"
+    return f"NOT EXISTS (SELECT 1 FROM {schema.meta} WHERE name IN ({names}))"
 
 
 # ── what the database says ────────────────────────────────────────────────────────────────────────────

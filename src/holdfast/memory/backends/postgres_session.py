@@ -35,6 +35,7 @@ class PgSession:
     def __init__(self, connection: AnyConnection) -> None:
         self.connection = connection
         self.since = time.monotonic()
+        self.home: Any = None  # the pool that it goes back to, where there are several
         self._heard: select.poll | None = None
         self._writes = False
         self._stale = False  # a guard has ended the transaction; the server still waits to be told

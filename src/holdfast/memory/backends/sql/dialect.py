@@ -30,6 +30,7 @@ class Dialect:
     greatest: str  # function that gives the greatest of its arguments
     clustered: str  # suffix of a table that is stored in the order of its primary key
     partial_indexes: bool = False  # whether an index may leave rows out
+    small: str = ""  # type of a 32-bit integer, where that takes less space
     bind_key: Callable[[bytes], bytes | bytearray] = bytes  # how its driver takes a key the quickest
     bind_document: Callable[[str], str | None] = (
         str  # how it takes JSON that the database looks into, if it can hold it
@@ -58,6 +59,11 @@ class Dialect:
     # A query that tells whether the database shows this transaction a tenant's rows only, where it can.
     fenced: str = ""
     path_text: str = ""  # type of an encoded namespace of any depth, if it is not that of an id
+
+    @property
+    def count(self) -> str:
+        """The type of a number that is never large: a position in a list, a mark."""
+        return self.small or self.number
 
     def where(self, condition: str) -> str:
         """Leave other rows out of an index, where the database can; the index is right either way."""

@@ -27,7 +27,7 @@ from holdfast.memory.backends.sql.plan import (
     Statement,
 )
 from holdfast.memory.backends.sql.schema import Schema, migrate
-from holdfast.memory.backends.sql.security import Fences, Security
+from holdfast.memory.backends.sql.security import Fences, Security, SecurityState
 from holdfast.memory.blocking import drive
 
 T = TypeVar("T")
@@ -273,6 +273,8 @@ class ServerEngine:
     # ── tables ────────────────────────────────────────────────────────────────────────────────────
 
     async def _prepare(self, schema: Schema) -> None:
+        if schema.security is not None and schema.security.required:
+            await self._security_state(schema.security)  # before anything is made
         await self._bring_up(schema, lambda: self.driver.existing(schema))
         if schema.check is not None:
             await self._persist(schema.check, write=False, repeatable=True)
@@ -281,12 +283,16 @@ class ServerEngine:
 
     async def _secure(self, schema: Schema, security: Security) -> None:
         """Find out whether the tables keep tenants apart; see to it, if they must."""
-        state = await self._persist(security.state, write=False, repeatable=True)
-        security.check(state, self.driver.place)
+        state = await self._security_state(security)
         if state.on or security.required:
             await self._bring_up(security.schema, security.existing)
             everything = state.bypasses or state.operates
             self._fences[schema.key] = Fences(security, everything, self.driver.place)
+
+    async def _security_state(self, security: Security) -> SecurityState:
+        state = await self._persist(security.state, write=False, repeatable=True)
+        security.check(state, self.driver.place)
+        return state
 
     async def _bring_up(self, schema: Schema, existing: Callable[[], Plan[set[str]]]) -> None:
         def create() -> Plan[None]:
