@@ -5,6 +5,10 @@ PYTHON ?= python3
 LOCK_PYTHON ?= python3.11
 PYTEST_ARGS ?=
 
+# The tests start hundreds of processes that import the same modules: each module is compiled once, whatever the
+# caller's shell says about that.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers

@@ -17,6 +17,7 @@ from benchmarks import (
     listing,
     loading,
     peers,
+    postgres,
     recall,
     recall_speed,
     saving,
@@ -39,6 +40,7 @@ GROUPS: dict[str, tuple[str, Callable[[Settings], list[Measure]]]] = {
     "recall-speed": ("Recall: what it costs", recall_speed.run),
     "agent": ("The agent", agent.run),
     "importing": ("import holdfast", importing.run),
+    "postgres": ("PostgreSQL", postgres.run),
     "peers": ("Peers, for comparison", peers.run),
 }
 

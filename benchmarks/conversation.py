@@ -9,7 +9,9 @@ from benchmarks.timing import Run
 from benchmarks.workload import Turn
 from holdfast.core.messages import Message, ToolCall, ToolResult
 from holdfast.core.state import AgentState
-from holdfast.memory.backends.sqlite import SQLiteCheckpointer, SQLiteSyncCheckpointer
+from holdfast.memory.backends.sqlite import SQLiteCheckpointer
+from holdfast.memory.checkpointer import BaseCheckpointer
+from holdfast.memory.sync import SyncCheckpointer
 
 THREAD = "thread"
 
@@ -30,7 +32,7 @@ def _as_message(message: dict[str, Any]) -> Message:
 
 
 async def save_all(
-    checkpointer: SQLiteCheckpointer, turns: Sequence[list[Message]], *, ids: list[str] | None = None
+    checkpointer: BaseCheckpointer, turns: Sequence[list[Message]], *, ids: list[str] | None = None
 ) -> Run:
     """One save a turn, each a compare-and-set on the one before; then close."""
     await checkpointer.exists(THREAD)  # the tables are made before, as the floor's are
@@ -49,7 +51,7 @@ async def save_all(
     return run
 
 
-def save_all_blocking(checkpointer: SQLiteSyncCheckpointer, turns: Sequence[list[Message]]) -> Run:
+def save_all_blocking(checkpointer: SyncCheckpointer, turns: Sequence[list[Message]]) -> Run:
     """The same with the blocking twin."""
     checkpointer.exists(THREAD)
     run, state = Run(), AgentState()

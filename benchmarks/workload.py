@@ -126,6 +126,19 @@ def conversation(turns: int, vocabulary: Vocabulary = "zipf") -> list[Turn]:
     return made
 
 
+def plain_conversation(turns: int, characters: int, vocabulary: Vocabulary = "zipf") -> list[Turn]:
+    """So many characters a turn, a fifth of them by the user, and no tools: small talk, where rows' own cost shows."""
+    writer = Writer(vocabulary)
+    asked = characters // 5
+    return [
+        [
+            {"role": "user", "content": writer.text(asked)},
+            {"role": "assistant", "content": writer.text(characters - asked)},
+        ]
+        for _ in range(turns)
+    ]
+
+
 encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 """Compact JSON, by an encoder that is made once: the least that JSON costs."""
 
@@ -133,3 +146,8 @@ encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).enco
 def json_bytes(turns: Sequence[Turn]) -> int:
     """The size of all messages as compact JSON."""
     return sum(len(encode(message).encode()) for turn in turns for message in turn)
+
+
+def text_bytes(turns: Sequence[Turn]) -> int:
+    """The size of what was said, and of nothing around it."""
+    return sum(len(str(message.get("content", "")).encode()) for turn in turns for message in turn)

@@ -24,6 +24,8 @@ _COMMENTS = {
     "type: ignore": re.compile(r"#\s*type:\s*ignore(?:\[[^\]]*\])?"),
     "noqa": re.compile(rf"#\s*(?:ruff:\s*|flake8:\s*)?noqa(?::\s*{_CODES})?", re.IGNORECASE),
 }
+# A file without any of these words has no entry, and need not be parsed.
+_WORDS = re.compile(r"ignore|noqa|skip|xfail|max_examples", re.IGNORECASE)
 _SKIPS = frozenset({"skip", "skipif", "skipIf", "skipUnless", "skipTest", "xfail", "importorskip"})
 _OWNERS = frozenset({"pytest", "mark", "unittest", "self"})
 
@@ -49,8 +51,10 @@ def find_suppressions(root: Path = ROOT, places: Iterable[str] = PLACES) -> list
     found: set[Suppression] = set()
     for place in places:
         for file in (root / place).rglob("*.py"):
-            with contextlib.suppress(SyntaxError, tokenize.TokenError):
-                found.update(scan(file.read_text(encoding="utf-8"), file.relative_to(root).as_posix()))
+            source = file.read_text(encoding="utf-8")
+            if _WORDS.search(source):
+                with contextlib.suppress(SyntaxError, tokenize.TokenError):
+                    found.update(scan(source, file.relative_to(root).as_posix()))
     return sorted(found)
 
 

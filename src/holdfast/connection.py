@@ -20,6 +20,8 @@ _SERVER_OPTIONS = (
     "max_pool_size",
     "pool_timeout",
     "auto_create_table",
+    "row_security",
+    "partitions",
 )
 _ORACLE_OPTIONS = (
     "user",
@@ -34,12 +36,13 @@ _ORACLE_OPTIONS = (
     "auto_create_table",
 )
 _POSTGRES = ("postgres", "postgresql")
+_INDEX_OPTIONS = ("vector_index", "index_vectors_from")
 _MYSQL = ("mysql", "mariadb")
 _MYSQL_OPTIONS = ("password", "ssl", "connect_timeout", "max_pool_size", "pool_timeout", "auto_create_table")
 _OPTIONS = {
-    **dict.fromkeys(_POSTGRES, _SERVER_OPTIONS),
+    **dict.fromkeys(_POSTGRES, (*_SERVER_OPTIONS, *_INDEX_OPTIONS)),
     **dict.fromkeys(_MYSQL, _MYSQL_OPTIONS),
-    "oracle": _ORACLE_OPTIONS,
+    "oracle": (*_ORACLE_OPTIONS, *_INDEX_OPTIONS),
 }
 
 
@@ -87,8 +90,9 @@ def connect(url: str, **options: Any) -> Connection:
     ends in ``.db``, ``postgresql://user@host/database`` (or ``postgres://``), ``mysql://user@host/database`` (or
     ``mariadb://``), ``oracle://user@host:1521/service``, ``chroma:directory`` and ``chroma::memory:``, which have a
     store only, and ``memory:``. Options: those of the checkpointer (``ttl_seconds``, ``text_index``), of the store
-    (``dimension``, ``distance_metric``, ``embedder``), of a file (``durability``, ``busy_seconds``) or a server
-    (``password``, ``max_pool_size``, ``pool_timeout``; PostgreSQL: ``schema``, ``min_pool_size``; MySQL: ``ssl``,
+    (``dimension``, ``distance_metric``, ``embedder``; PostgreSQL and Oracle: ``vector_index``,
+    ``index_vectors_from``), of a file (``durability``, ``busy_seconds``) or a server (``password``, ``max_pool_size``,
+    ``pool_timeout``; PostgreSQL: ``schema``, ``min_pool_size``, ``row_security``, ``partitions``; MySQL: ``ssl``,
     ``connect_timeout``; Oracle: ``user``, ``wallet_location``, ``wallet_password``, ``schema_name``,
     ``min_pool_size``, ``call_timeout``), ``auto_create_table``, and ``clock``.
     """
@@ -163,7 +167,7 @@ def _postgres(url: str, options: dict[str, Any]) -> Connection:
         PostgreSQLCheckpointer(
             engine=engine, owns_engine=True, **place, **_some(options, _CHECKPOINTER_OPTIONS)
         ),
-        PostgresStore(engine=engine, **place, **_some(options, _STORE_OPTIONS)),
+        PostgresStore(engine=engine, **place, **_some(options, (*_STORE_OPTIONS, *_INDEX_OPTIONS))),
     )
 
 
@@ -203,7 +207,7 @@ def _oracle(url: str, options: dict[str, Any]) -> Connection:
     place = _some(options, ("schema_name", "clock"))
     return Connection(
         OracleCheckpointer(engine=engine, owns_engine=True, **place, **_some(options, _CHECKPOINTER_OPTIONS)),
-        OracleStore(engine=engine, **place, **_some(options, _STORE_OPTIONS)),
+        OracleStore(engine=engine, **place, **_some(options, (*_STORE_OPTIONS, *_INDEX_OPTIONS))),
     )
 
 

@@ -1,6 +1,8 @@
 """The loop: what a turn does, says and stores when nothing goes wrong, and where it stops."""
 
 import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,11 +16,12 @@ from holdfast.agent import (
     ToolCompleteEvent,
     ToolStartEvent,
 )
-from holdfast.core.messages import Message, Role, ToolCall
+from holdfast.core import state as state_module
+from holdfast.core.messages import Message, Role, ToolCall, decode_messages
 from holdfast.core.state import AgentState
 from holdfast.errors import InvalidInput
 from holdfast.memory.backends import MemoryCheckpointer, SQLiteCheckpointer
-from holdfast.models.base import ModelResponse, ToolSpec, Usage
+from holdfast.models.base import ModelChunk, ModelResponse, ToolSpec, Usage
 from holdfast.testing import FunctionModel, ScriptedModel
 from tests.agent.support import assert_well_formed, calls, collect, kinds, roles
 
@@ -516,3 +519,36 @@ def test_think_events_number_the_iterations_of_their_turn() -> None:
             assert [event.iteration for event in events if isinstance(event, ThinkEvent)] == [1, 2]
 
     asyncio.run(scenario())
+
+
+async def test_an_agent_that_comes_to_a_long_thread_decodes_only_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = [message for n in range(500) for message in (Message.user(f"q{n}"), Message.assistant(f"a{n}"))]
+    async with SQLiteCheckpointer(tmp_path / "long.db") as checkpointer:
+        await checkpointer.save(AgentState().with_messages(said), "t")
+    decoded: list[int] = []
+
+    def counted(texts: Sequence[str], **place: Any) -> list[Message]:
+        decoded.append(len(texts))
+        return decode_messages(texts, **place)
+
+    monkeypatch.setattr(state_module, "decode_messages", counted)
+
+    class Glancing:
+        """Looks at the last message only."""
+
+        async def complete(self, messages: Sequence[Message], *_: Any, **__: Any) -> ModelResponse:
+            return ModelResponse(Message.assistant(f"to {messages[-1].content}, after {len(messages) - 1}"))
+
+        async def stream(self, messages: Sequence[Message], *_: Any, **__: Any) -> AsyncIterator[ModelChunk]:
+            yield ModelChunk(response=await self.complete(messages))
+
+    async with SQLiteCheckpointer(tmp_path / "long.db") as checkpointer:
+        result = await Agent(model=Glancing(), checkpointer=checkpointer).run("now", thread_id="t")
+        assert result.message == "to now, after 1000"
+        assert sum(decoded) <= 64
+        monkeypatch.undo()
+        state = await checkpointer.load("t")
+        assert state is not None
+        assert [m.content for m in state.messages] == [m.content for m in said] + ["now", result.message]

@@ -23,9 +23,17 @@ KINDS = (
     "sqlite",
     "postgres",
     "mariadb",
+    pytest.param("plain_postgres", marks=pytest.mark.long),  # no pgvector
+    pytest.param("postgres15", marks=pytest.mark.long),
     pytest.param("chroma", marks=pytest.mark.requires("chromadb")),
 )
 SHARED = ("sqlite", "postgres", "mariadb")
+SERVERS = {
+    "postgres": "used_postgres",
+    "mariadb": "used_mariadb",
+    "plain_postgres": "plain_postgres",
+    "postgres15": "postgres15",
+}
 HOSTILE = (
     "alice",
     "ALICE",
@@ -43,15 +51,15 @@ HOSTILE = (
 
 @pytest.fixture(autouse=True)
 def _server(request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    """Tests on a server have a database of their own; its address is in their folder."""
-    for server in ("postgres", "mariadb"):
-        if server in request.node.name:
-            (tmp_path / server).write_text(request.getfixturevalue(server).url, encoding="utf-8")
+    """The address of a test's database is in its folder."""
+    name = request.node.callspec.params.get("kind") if "kind" in request.fixturenames else None
+    if name in SERVERS:
+        (tmp_path / name).write_text(request.getfixturevalue(SERVERS[name]).url, encoding="utf-8")
 
 
 def store_of(kind: str, folder: Path) -> BaseStore:
-    if kind == "postgres":
-        return PostgresStore((folder / "postgres").read_text(encoding="utf-8"))
+    if "postgres" in kind:
+        return PostgresStore((folder / kind).read_text(encoding="utf-8"))
     if kind == "chroma":
         pytest.importorskip("chromadb", reason="needs chromadb")
         return ChromaStore()

@@ -1,33 +1,30 @@
 """Whatever users, namespaces and sessions are called, nothing of another is ever returned, counted or deleted."""
 
 import asyncio
-import tempfile
-from itertools import count
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast.memory import AgentMemory, Episode
-from holdfast.memory.store import BaseStore, InMemoryStore
-from holdfast.memory.store_backends import ChromaStore, MySQLStore, PostgresStore, SQLiteStore
+from holdfast.memory.store import BaseStore
+from tests.memory.every_store import KINDS, opener
 
 _CHARACTERS = st.one_of(st.sampled_from("aA/:%_*.\n'\"\\ \x00u"), st.characters(codec="utf-8"))
-_IDS = st.text(_CHARACTERS, min_size=1, max_size=8).filter(lambda text: not text.isspace())
+IDS = st.text(_CHARACTERS, min_size=1, max_size=8).filter(lambda text: not text.isspace())
 _TWINS = ["alice", "ALICE", "alice ", "u:alice", "anonymous", "shared", "a", "a/b"]
-_USERS = st.one_of(st.none(), st.sampled_from(_TWINS), st.sampled_from(_TWINS), _IDS)
+_USERS = st.one_of(st.none(), st.sampled_from(_TWINS), st.sampled_from(_TWINS), IDS)
 
 
 @st.composite
-def _owners(draw: st.DrawFn) -> list[tuple[str, str | None]]:
+def owners_of_memories(draw: st.DrawFn) -> list[tuple[str, str | None]]:
     """Many users of one space that look alike, and one of them in a space of another name."""
     users = draw(st.lists(_USERS, min_size=4, max_size=8, unique=True))
-    other = draw(_IDS.filter(lambda name: name != "default"))
+    other = draw(IDS.filter(lambda name: name != "default"))
     return [*(("default", user) for user in users), (other, users[0])]
 
 
-async def _check(store: BaseStore, owners: list[tuple[str, str | None]], session: str) -> None:
+async def check_memories(store: BaseStore, owners: list[tuple[str, str | None]], session: str) -> None:
     memories = {space: AgentMemory(store, namespace=space) for space, _ in owners}
     for number, (space, user) in enumerate(owners):
         said = Episode(text=f"canary number {number}", session_id=session)
@@ -54,45 +51,24 @@ async def _check(store: BaseStore, owners: list[tuple[str, str | None]], session
 
 # Each example opens a store of its own, and Chroma takes milliseconds for a write: slow.
 EXAMPLES = {"memory": 40, "sqlite": 15, "postgres": 8, "mariadb": 5, "chroma": 4}
-_tables = count(1)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "memory",
-        "sqlite",
-        "postgres",
-        "mariadb",
-        pytest.param("chroma", marks=pytest.mark.requires("chromadb")),
-    ],
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_no_read_path_reaches_another_tenant_whatever_the_names(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
-    if kind == "chroma":
-        pytest.importorskip("chromadb", reason="needs chromadb")
-    database = request.getfixturevalue(kind) if kind in ("postgres", "mariadb") else None
-
-    def opened(folder: str) -> BaseStore:
-        if database is not None:
-            store = PostgresStore if kind == "postgres" else MySQLStore
-            return store(database.url, table_name=f"items{next(_tables)}")
-        if kind == "chroma":
-            return ChromaStore()
-        return InMemoryStore() if kind == "memory" else SQLiteStore(Path(folder) / "m.db")
+    opened = opener(kind, request)
 
     @settings(
         max_examples=EXAMPLES[kind],  # see there
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
-    @given(_owners(), _IDS)
+    @given(owners_of_memories(), IDS)
     def check(owners: list[tuple[str, str | None]], session: str) -> None:
         async def scenario() -> None:
-            with tempfile.TemporaryDirectory() as folder:
-                async with opened(folder) as store:
-                    await _check(store, owners, session)
+            async with opened() as store:
+                await check_memories(store, owners, session)
 
         asyncio.run(scenario())
 

@@ -66,7 +66,7 @@ class NewElementsFoundByLength(MemoryCheckpointer):
         thread = self._find(request.thread_id)
         known = thread.last_saved[0].messages if thread is not None and thread.last_saved else ()
         if len(request.state.messages) >= len(known):
-            messages = known + request.state.messages[len(known) :]
+            messages = (*known, *request.state.messages[len(known) :])
             request = request._replace(state=request.state.model_copy(update={"messages": messages}))
         return await super()._save(request)
 

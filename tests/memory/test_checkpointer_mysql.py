@@ -18,9 +18,9 @@ class TestMySQLCheckpointer(CheckpointerSuite):
     required = ALL
 
     @pytest.fixture
-    def open_checkpointer(self, mariadb: MariaDatabase) -> OpenCheckpointer:
+    def open_checkpointer(self, used_mariadb: MariaDatabase) -> OpenCheckpointer:
         def open_one(*, clock: Clock | None = None, ttl_seconds: float | None = None) -> BaseCheckpointer:
-            return MySQLCheckpointer(mariadb.url, clock=clock or SYSTEM_CLOCK, ttl_seconds=ttl_seconds)
+            return MySQLCheckpointer(used_mariadb.url, clock=clock or SYSTEM_CLOCK, ttl_seconds=ttl_seconds)
 
         return open_one
 
@@ -30,9 +30,11 @@ class TestMySQLSyncCheckpointer(CheckpointerSuite):
     required = ALL
 
     @pytest.fixture
-    def open_checkpointer(self, mariadb: MariaDatabase) -> OpenCheckpointer:
+    def open_checkpointer(self, used_mariadb: MariaDatabase) -> OpenCheckpointer:
         def open_twin(*, clock: Clock | None = None, ttl_seconds: float | None = None) -> BaseCheckpointer:
-            twin = MySQLSyncCheckpointer(mariadb.url, clock=clock or SYSTEM_CLOCK, ttl_seconds=ttl_seconds)
+            twin = MySQLSyncCheckpointer(
+                used_mariadb.url, clock=clock or SYSTEM_CLOCK, ttl_seconds=ttl_seconds
+            )
             return BlockingCheckpointerFace(twin)
 
         return open_twin

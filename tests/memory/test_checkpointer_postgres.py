@@ -22,10 +22,10 @@ class TestPostgreSQLCheckpointer(CheckpointerSuite):
     required = ALL
 
     @pytest.fixture
-    def open_checkpointer(self, postgres: Database) -> OpenCheckpointer:
+    def open_checkpointer(self, used_postgres: Database) -> OpenCheckpointer:
         def open_one(*, clock: Clock | None = None, ttl_seconds: float | None = None) -> BaseCheckpointer:
             return PostgreSQLCheckpointer(
-                postgres.url, clock=clock or SYSTEM_CLOCK, ttl_seconds=ttl_seconds, min_pool_size=0
+                used_postgres.url, clock=clock or SYSTEM_CLOCK, ttl_seconds=ttl_seconds, min_pool_size=0
             )
 
         return open_one
@@ -35,14 +35,28 @@ class TestPostgreSQLSyncCheckpointer(CheckpointerSuite):
     required = ALL
 
     @pytest.fixture
-    def open_checkpointer(self, postgres: Database) -> OpenCheckpointer:
+    def open_checkpointer(self, used_postgres: Database) -> OpenCheckpointer:
         def open_twin(*, clock: Clock | None = None, ttl_seconds: float | None = None) -> BaseCheckpointer:
             twin = PostgreSQLSyncCheckpointer(
-                postgres.url, clock=clock or SYSTEM_CLOCK, ttl_seconds=ttl_seconds, min_pool_size=0
+                used_postgres.url, clock=clock or SYSTEM_CLOCK, ttl_seconds=ttl_seconds, min_pool_size=0
             )
             return BlockingCheckpointerFace(twin)
 
         return open_twin
+
+
+@pytest.mark.long  # another server, the same plans
+class TestPostgreSQL15Checkpointer(CheckpointerSuite):
+    required = ALL
+
+    @pytest.fixture
+    def open_checkpointer(self, postgres15: Database) -> OpenCheckpointer:
+        def open_one(*, clock: Clock | None = None, ttl_seconds: float | None = None) -> BaseCheckpointer:
+            return PostgreSQLCheckpointer(
+                postgres15.url, clock=clock or SYSTEM_CLOCK, ttl_seconds=ttl_seconds, min_pool_size=0
+            )
+
+        return open_one
 
 
 ODD: list[Any] = [

@@ -1,7 +1,6 @@
 """Random operations on a real MariaDB and on the references, side by side: whatever can be seen must be equal."""
 
 import asyncio
-from itertools import count
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -19,8 +18,7 @@ from holdfast.testing.model import Step, compare_backends, model_steps
 from holdfast.testing.store_model import StoreStep, compare_stores, store_steps
 from tests.servers.fixtures import MariaDatabase
 
-_names = count(1)
-_SHARED = [HealthCheck.function_scoped_fixture]  # each example has tables of its own
+_SHARED = [HealthCheck.function_scoped_fixture]  # each example empties the tables
 
 
 def open_reference(*, clock: Clock | None = None, ttl_seconds: float | None = None) -> BaseCheckpointer:
@@ -30,14 +28,12 @@ def open_reference(*, clock: Clock | None = None, ttl_seconds: float | None = No
 @settings(max_examples=12, suppress_health_check=_SHARED)  # the plans are those of SQLite, which has more
 @given(steps=model_steps(), ttl_seconds=st.sampled_from([None, 300.0]), reopen=st.booleans())
 def test_mariadb_does_what_the_reference_does(
-    mariadb: MariaDatabase, steps: list[Step], ttl_seconds: float | None, reopen: bool
+    used_mariadb: MariaDatabase, steps: list[Step], ttl_seconds: float | None, reopen: bool
 ) -> None:
-    prefix = f"p{next(_names)}"
+    used_mariadb.empty()
 
     def open_tables(*, clock: Clock | None = None, ttl_seconds: float | None = None) -> BaseCheckpointer:
-        return MySQLCheckpointer(
-            mariadb.url, table_name=prefix, clock=clock or SYSTEM_CLOCK, ttl_seconds=ttl_seconds
-        )
+        return MySQLCheckpointer(used_mariadb.url, clock=clock or SYSTEM_CLOCK, ttl_seconds=ttl_seconds)
 
     asyncio.run(
         compare_backends(open_reference, open_tables, steps, ttl_seconds=ttl_seconds, reopen=reopen, every=5)
@@ -47,12 +43,12 @@ def test_mariadb_does_what_the_reference_does(
 @settings(max_examples=10, suppress_health_check=_SHARED)  # the plans are those of SQLite, which has more
 @given(steps=store_steps(), metric=st.sampled_from(list(Metric)))
 def test_a_store_on_mariadb_does_what_the_reference_does(
-    mariadb: MariaDatabase, steps: list[StoreStep], metric: Metric
+    used_mariadb: MariaDatabase, steps: list[StoreStep], metric: Metric
 ) -> None:
-    name = f"p{next(_names)}"
+    used_mariadb.empty()
 
     def open_items(**options: Any) -> BaseStore:
-        return MySQLStore(mariadb.url, table_name=name, **options)
+        return MySQLStore(used_mariadb.url, **options)
 
     def open_memory(**options: Any) -> BaseStore:
         return InMemoryStore(**options)

@@ -11,9 +11,9 @@ from tests.servers.fixtures import MariaDatabase
 
 
 @pytest.fixture(params=[MySQLCheckpointSaver, MySQLSyncCheckpointSaver])
-def saver(request: pytest.FixtureRequest, mariadb: MariaDatabase) -> Iterator[Any]:
+def saver(request: pytest.FixtureRequest, used_mariadb: MariaDatabase) -> Iterator[Any]:
     blocking = request.param is MySQLSyncCheckpointSaver
-    with opened(request.param(mariadb.url), blocking=blocking) as facing:
+    with opened(request.param(used_mariadb.url), blocking=blocking) as facing:
         yield facing
 
 

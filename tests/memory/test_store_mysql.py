@@ -22,8 +22,8 @@ class TestMySQLStore(StoreSuite):
     required = ALL
 
     @pytest.fixture
-    def open_store(self, mariadb: MariaDatabase) -> OpenStore:
-        return lambda **options: MySQLStore(mariadb.url, **given(options))
+    def open_store(self, used_mariadb: MariaDatabase) -> OpenStore:
+        return lambda **options: MySQLStore(used_mariadb.url, **given(options))
 
 
 @pytest.mark.long  # the plans are those of its twin; PostgreSQL and SQLite run the blocking suites each time
@@ -31,8 +31,8 @@ class TestMySQLSyncStore(StoreSuite):
     required = ALL
 
     @pytest.fixture
-    def open_store(self, mariadb: MariaDatabase) -> OpenStore:
+    def open_store(self, used_mariadb: MariaDatabase) -> OpenStore:
         def open_twin(**options: Any) -> BaseStore:
-            return BlockingStoreFace(MySQLSyncStore(mariadb.url, vector_cache_bytes=0, **given(options)))
+            return BlockingStoreFace(MySQLSyncStore(used_mariadb.url, vector_cache_bytes=0, **given(options)))
 
         return open_twin

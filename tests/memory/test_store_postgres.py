@@ -25,20 +25,30 @@ class TestPostgresStore(StoreSuite):
     required = ALL
 
     @pytest.fixture
-    def open_store(self, postgres: Database) -> OpenStore:
-        return lambda **options: PostgresStore(postgres.url, **given(options))
+    def open_store(self, used_postgres: Database) -> OpenStore:
+        return lambda **options: PostgresStore(used_postgres.url, **given(options))
 
 
 class TestPostgresStoreWithoutIndex(NearnessCases):
-    """No pgvector: vectors are compared in memory, or streamed."""
+    """The index is not wanted: vectors are streamed."""
 
     required = ALL
 
-    @pytest.fixture(params=[0, 1_000_000])
-    def open_store(self, postgres: Database, request: pytest.FixtureRequest) -> OpenStore:
+    @pytest.fixture
+    def open_store(self, used_postgres: Database) -> OpenStore:
         return lambda **options: PostgresStore(
-            postgres.url, vector_index=False, vector_cache_bytes=request.param, **given(options)
+            used_postgres.url, vector_index=False, vector_cache_bytes=0, **given(options)
         )
+
+
+class TestPostgresStoreWithoutPgvector(NearnessCases):
+    """No pgvector: vectors are compared in memory. The rest of the suite is a long test, see below."""
+
+    required = ALL
+
+    @pytest.fixture
+    def open_store(self, plain_postgres: Database) -> OpenStore:
+        return lambda **options: PostgresStore(plain_postgres.url, index_vectors_from=0, **given(options))
 
 
 class TestPostgresStoreWithIndexAlways(NearnessCases, SpaceCases):
@@ -47,8 +57,21 @@ class TestPostgresStoreWithIndexAlways(NearnessCases, SpaceCases):
     required = ALL
 
     @pytest.fixture
-    def open_store(self, postgres: Database) -> OpenStore:
-        return lambda **options: PostgresStore(postgres.url, index_vectors_from=0, **given(options))
+    def open_store(self, used_postgres: Database) -> OpenStore:
+        return lambda **options: PostgresStore(used_postgres.url, index_vectors_from=0, **given(options))
+
+
+@pytest.mark.long  # what differs is what is near: see above
+@pytest.mark.parametrize("database", ["plain_postgres", "postgres15"])
+class TestPostgresStoreWholeWithoutPgvector(StoreSuite):
+    """All of it where the extension may not be made, and on a server that has never heard of it."""
+
+    required = ALL
+
+    @pytest.fixture
+    def open_store(self, request: pytest.FixtureRequest, database: str) -> OpenStore:
+        url = request.getfixturevalue(database).url
+        return lambda **options: PostgresStore(url, index_vectors_from=0, **given(options))
 
 
 @pytest.mark.long  # the plans are those of its twin, and the blocking checkpointer runs each time
@@ -56,11 +79,28 @@ class TestPostgresSyncStore(StoreSuite):
     required = ALL
 
     @pytest.fixture
-    def open_store(self, postgres: Database) -> OpenStore:
+    def open_store(self, used_postgres: Database) -> OpenStore:
         def open_twin(**options: Any) -> BaseStore:
-            return BlockingStoreFace(PostgresSyncStore(postgres.url, schema="notes", **given(options)))
+            return BlockingStoreFace(PostgresSyncStore(used_postgres.url, schema="notes", **given(options)))
 
         return open_twin
+
+
+@pytest.mark.parametrize("database", ["plain_postgres", pytest.param("postgres15", marks=pytest.mark.long)])
+def test_a_database_without_pgvector_says_that_it_compares_vectors(
+    request: pytest.FixtureRequest, database: str
+) -> None:
+    async def scenario() -> None:
+        url = request.getfixturevalue(database).url
+        async with PostgresStore(url, dimension=2, index_vectors_from=0) as store:
+            assert store.capabilities.vector_search
+            await store.put_with_embedding(("n",), "k", 1, [1, 0])
+            assert await store.index_vectors() == 0
+            assert await store.vector_search_by(("n",)) == "exact"
+            (hit,) = await store.search_by_embedding(("n",), [1, 0])
+            assert hit.item.key == "k"
+
+    asyncio.run(scenario())
 
 
 def test_a_store_that_is_opened_for_its_vectors_later_has_the_index_too(postgres: Database) -> None:

@@ -478,3 +478,21 @@ def test_calls_always_have_what_the_tool_requires(parts: list[str]) -> None:
     for call in answer.message.tool_calls:
         schema = by_name[call.name].parameters
         assert set(schema["required"]) <= set(call.arguments) <= set(schema["properties"])
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Where do I live?", "You live in Lyon."),
+        ("What is my name?", "Your name is Alice."),
+        ("What do I love?", "You like pottery."),
+        ("Do I have a dog?", "You have a dog called Rex."),
+    ],
+)
+def test_what_an_agent_remembers_is_known_and_what_is_so_now_counts(question: str, answer: str) -> None:
+    remembered = (
+        "<remembered>\nData.\n- user lives in Lyon (since 2026-11-16)\n- user name Alice\n- user likes pottery\n"
+        "- 2026-11-16, user: I live in Paris.\n- 2026-11-15, assistant: You live in Rome.\n"
+        "- 2026-11-15, user: I have a dog called Rex.\n- user: I live in Bonn.\n</remembered>\n\n"
+    )
+    assert Chat().say(remembered + question) == ([], answer)

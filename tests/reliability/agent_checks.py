@@ -1,18 +1,15 @@
 """What must hold of a conversation that agents of `agent_jobs` had, whatever happened to their processes."""
 
-import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.core.messages import Message, Role
 from holdfast.core.state import AgentState
-from holdfast.memory.backends.sqlite import SQLiteSyncCheckpointer
 from tests.agent.support import assert_well_formed
 from tests.reliability.agent_jobs import THREAD, UNSAFE, decide
-from tests.reliability.invariants import integrity, orphans
+from tests.reliability.places import Place
 
 
 class Start(NamedTuple):
@@ -26,10 +23,10 @@ class Start(NamedTuple):
 class Effects:
     """What the tools have done: read from their own file, not from the database."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, place: Place) -> None:
         self.starts: list[Start] = []
         self.receipts: dict[str, list[str]] = {}
-        file = Path(f"{path}.effects")
+        file = Path(f"{place.path}.effects")
         for line in file.read_text().splitlines() if file.exists() else ():
             kind, key, detail, thread_id = line.split("\t")
             if kind == "start":
@@ -54,8 +51,8 @@ def is_unsafe(key: str) -> bool:
     return key.rpartition(" ")[2] in UNSAFE
 
 
-def load(path: Path, thread_id: str = THREAD) -> AgentState | None:
-    with SQLiteSyncCheckpointer(path) as twin:
+def load(place: Place, thread_id: str = THREAD) -> AgentState | None:
+    with place.blocking() as twin:
         return twin.load(thread_id)
 
 
@@ -89,12 +86,9 @@ def _said(message: Message) -> tuple[str | None, list[tuple[str, object]]]:
     return message.content, [(call.name, call.arguments["key"]) for call in message.tool_calls]
 
 
-def left_over(path: Path) -> Iterator[str]:
-    """Complaints about the file: damage, rows that nothing needs, results that nobody will ever fold."""
-    if (text := integrity(path)) != "ok":
-        yield f"integrity_check: {text}"
-    yield from orphans(path)
-    with closing(sqlite3.connect(path)) as connection:
-        (writes,) = connection.execute("SELECT count(*) FROM holdfast_writes").fetchone()
+def left_over(place: Place) -> Iterator[str]:
+    """Complaints about where it is kept: damage, rows that nothing needs, results that nobody will ever fold."""
+    yield from place.complaints()
+    ((writes,),) = place.sql("SELECT COUNT(*) FROM holdfast_writes")
     if writes:
         yield f"{writes} pending writes are left behind"

@@ -24,12 +24,13 @@ from holdfast.core.messages import Message, Role, ToolCall
 from holdfast.core.state import AgentState
 from holdfast.core.unset import UNSET, UnsetType
 from holdfast.errors import Conflict
-from holdfast.memory.backends.sqlite import SQLiteCheckpointer
+from holdfast.memory.backends.sql.checkpointer import SqlCheckpointer
 from holdfast.testing import FunctionModel
-from holdfast.testing.faults import StatementCounter, WatchedThreadedEngine, die
+from holdfast.testing.faults import StatementCounter, die
 from holdfast.tools import Tool, tool
 from tests.reliability import children
 from tests.reliability.children import Children, Report
+from tests.reliability.opening import kinds_of, watched_engine
 
 THREAD: Final = "t"
 MODULE: Final = "tests.reliability.agent_jobs"
@@ -130,13 +131,10 @@ class Watch:
             self._report(f"{what} {call_id.split('#')[0]}")
 
 
-class WatchedCheckpointer(SQLiteCheckpointer):
+class WatchedCheckpointer(SqlCheckpointer):
     """Tells of each save, each result, and each other note about a call, before and after."""
 
-    def __init__(self, path: str, watch: Watch, die_at_statement: int) -> None:
-        engine = WatchedThreadedEngine(path, watcher=StatementCounter(die_at_statement))
-        super().__init__(engine=engine, owns_engine=True)
-        self._watch = watch
+    watch: Watch
 
     async def save(
         self,
@@ -149,21 +147,29 @@ class WatchedCheckpointer(SQLiteCheckpointer):
     ) -> str:
         step = "" if metadata is None else metadata["step"]
         if step in ("intent", "takeover"):
-            self._watch.told("intended", [call.id for call in unanswered(state)])
-        self._watch(f"before {step}")
+            self.watch.told("intended", [call.id for call in unanswered(state)])
+        self.watch(f"before {step}")
         saved = await super().save(state, thread_id, checkpoint_id, metadata, parent=parent)
-        self._watch(f"after {step}")
+        self.watch(f"after {step}")
         return saved
 
     async def put_writes(
         self, thread_id: str, checkpoint_id: str, task_id: str, writes: Sequence[tuple[str, Any]]
     ) -> None:
         kind = "result" if RESULT_CHANNEL in dict(writes) else "note"
-        self._watch(f"before {kind}")
+        self.watch(f"before {kind}")
         await super().put_writes(thread_id, checkpoint_id, task_id, writes)
         if kind == "result":
-            self._watch.told("recorded", [task_id])
-        self._watch(f"after {kind}")
+            self.watch.told("recorded", [task_id])
+        self.watch(f"after {kind}")
+
+
+def open_watched(url: str, watch: Watch, die_at_statement: int) -> WatchedCheckpointer:
+    """The checkpointer for that address, watched."""
+    engine = watched_engine(url, StatementCounter(die_at_statement))
+    kind = type("Watched", (WatchedCheckpointer, kinds_of(url).threads), {"watch": watch})
+    opened: WatchedCheckpointer = kind(engine=engine, owns_engine=True)
+    return opened
 
 
 class Effects:
@@ -285,6 +291,7 @@ def work(
     report: Report,
     path: str,
     *,
+    url: str,
     requests: Sequence[str | None],
     how: str = "await",
     die_at: Sequence[Any] | None = None,
@@ -295,7 +302,7 @@ def work(
 ) -> None:
     """Run each prompt on the thread, or resume it (``None``): awaited, as "events" up to a type of event at which the
     loop is left ("events tool_complete"), or "blocking". Reports "result" with what came of it, as JSON, or
-    "conflict" or "left"; ``options`` are the agent's."""
+    "conflict" or "left"; ``options`` are the agent's. ``path`` is where the tools tell what they did."""
     watch = Watch(report, die_at, script or {})
     if broken is not None:
         BROKEN[broken]()
@@ -304,7 +311,7 @@ def work(
         tools=make_tools(
             Effects(f"{path}.effects", watch), unsafe_is_idempotent=broken == "calls in flight are run again"
         ),
-        checkpointer=WatchedCheckpointer(path, watch, die_at_statement),
+        checkpointer=open_watched(url, watch, die_at_statement),
         **options,
     )
     report("ready")

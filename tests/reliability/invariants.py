@@ -1,8 +1,8 @@
-"""What must hold in a file of checkpoints at any moment, asked with SQL of its own: nothing here reads by our plans."""
+"""What must hold in tables of checkpoints at any moment, asked with SQL of its own: nothing here reads by our plans."""
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -25,9 +25,15 @@ def orphans(path: Path, prefix: str = "holdfast") -> list[str]:
     connection = sqlite3.connect(path)
     try:
         connection.execute("BEGIN")
-        return list(_Rows(connection, prefix).complaints())
+        rows = _Rows(lambda statement: connection.execute(statement).fetchall(), prefix)
+        return [*rows.complaints(), *rows.text_index(connection)]
     finally:
         connection.close()
+
+
+def orphans_of(sql: Callable[[str], list[Any]], prefix: str = "holdfast") -> list[str]:
+    """The same of a server that answers statements, without its text index, which each database has in its own way."""
+    return list(_Rows(sql, prefix).complaints())
 
 
 def assert_sound(path: Path, prefix: str = "holdfast") -> None:
@@ -67,11 +73,10 @@ class _Entry(NamedTuple):
 
 
 class _Rows:
-    def __init__(self, connection: sqlite3.Connection, prefix: str) -> None:
+    def __init__(self, sql: Callable[[str], list[Any]], prefix: str) -> None:
         def all_of(table: str, columns: str) -> list[Any]:
-            return connection.execute(f"SELECT {columns} FROM {prefix}_{table}").fetchall()
+            return sql(f"SELECT {columns} FROM {prefix}_{table}")
 
-        self._connection = connection
         self._words = f"{prefix}_words"
         self.meta = dict(all_of("meta", "name, value"))
         self.threads = [
@@ -92,7 +97,6 @@ class _Rows:
         yield from self._references()
         yield from self._needless_checkpoints()
         yield from self._lists()
-        yield from self._text_index()
 
     def _visible(self, thread: _Thread) -> set[int]:
         return {
@@ -157,10 +161,14 @@ class _Rows:
 
     def _lists(self) -> Iterator[str]:
         stored: set[tuple[bytes, int, int]] = set()
-        for entry in self.entries:
+        seals: dict[tuple[bytes, int], int] = {}
+        for entry in sorted(self.entries, key=lambda entry: (entry.life, entry.log, entry.pos)):
+            before = seals.get((entry.life, entry.log))
+            text = entry.body if before is None else f"\n{entry.body}"
+            seals[entry.life, entry.log] = entry.seal
             places = {(entry.life, entry.log, entry.pos + line) for line in range(entry.size)}
             if (
-                entry.seal != crc32(entry.body.encode(), entry.pos)
+                entry.seal != crc32(text.encode(), entry.pos if before is None else before)
                 or entry.size != entry.body.count("\n") + 1
             ):
                 yield f"{entry.place} is not what its seal and size say"
@@ -184,13 +192,13 @@ class _Rows:
             if entry.pos >= needed.get((entry.life, entry.log), 0):
                 yield f"{entry.place} is in no checkpoint of its life"
 
-    def _text_index(self) -> Iterator[str]:
+    def text_index(self, connection: sqlite3.Connection) -> Iterator[str]:
         watermark = int(self.meta.get("text:watermark", 0))
         indexed: dict[int, set[str]] = {}
-        self._connection.execute(
+        connection.execute(
             f"CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab(main, {self._words}, instance)"
         )
-        for term, number in self._connection.execute("SELECT term, doc FROM temp.vocabulary"):
+        for term, number in connection.execute("SELECT term, doc FROM temp.vocabulary"):
             indexed.setdefault(number, set()).add(term)
         wanted = {
             entry.id: {f"__{entry.life[:6].hex()}", *entry.words()}

@@ -12,13 +12,14 @@ from holdfast.agent.progress import unfinished
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.messages import Message
 from holdfast.memory import AgentMemory
-from holdfast.memory.backends.sqlite import SQLiteCheckpointer
+from holdfast.memory.checkpointer import BaseCheckpointer
 from holdfast.memory.manager import LLMMemoryManager
-from holdfast.memory.store_backends import SQLiteStore
+from holdfast.memory.store import BaseStore
 from holdfast.testing import FunctionModel
-from holdfast.testing.faults import StatementCounter, WatchedThreadedEngine
+from holdfast.testing.faults import StatementCounter
 from tests.reliability import children
 from tests.reliability.children import Children, Report
+from tests.reliability.opening import kinds_of, watched_engine
 
 THREAD: Final = "t"
 USER: Final = "alice"
@@ -53,13 +54,14 @@ class Later:
 
 
 class Opened:
-    """One file with threads and memories, whose statements are counted."""
+    """Threads and memories in one place, whose statements are counted."""
 
-    def __init__(self, path: str, die_at: int = 0, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, url: str, die_at: int = 0, clock: Clock = SYSTEM_CLOCK) -> None:
         self.counter = StatementCounter(die_at)
-        engine = WatchedThreadedEngine(path, watcher=self.counter, durability="normal")
-        self.threads = SQLiteCheckpointer(engine=engine, owns_engine=True)
-        self.store = SQLiteStore(engine=engine)
+        engine = watched_engine(url, self.counter, durability="normal")
+        kinds = kinds_of(url)
+        self.threads: BaseCheckpointer = kinds.threads(engine=engine, owns_engine=True)
+        self.store: BaseStore = kinds.store(engine=engine)
         self.memory = AgentMemory(self.store, self.threads, clock=clock)
 
     def agent(self, kind: str, **options: Any) -> Agent:
@@ -71,11 +73,11 @@ class Opened:
         return Agent(model=model, checkpointer=self.threads, **options)
 
 
-def talk(report: Report, path: str, *, kind: str, prompt: str, die_at: int = 0) -> None:
+def talk(report: Report, url: str, *, kind: str, prompt: str, die_at: int = 0) -> None:
     """One turn. The agent is closed, which waits for what is learned. Dies before the statement with that number."""
 
     async def scenario() -> None:
-        opened = Opened(path, die_at)
+        opened = Opened(url, die_at)
         agent = opened.agent(kind)
         await agent.run(prompt, thread_id=THREAD, user_id=USER)
         await agent.aclose()
@@ -85,12 +87,12 @@ def talk(report: Report, path: str, *, kind: str, prompt: str, die_at: int = 0) 
     asyncio.run(scenario())
 
 
-def go_on(report: Report, path: str, *, kind: str, prompt: str, resumes: bool) -> None:
+def go_on(report: Report, url: str, *, kind: str, prompt: str, resumes: bool) -> None:
     """What a process does after one that was killed: resume, or send the prompt again if it has no answer. Leases of
     the dead one have run out. Then a third process catches up, and says what is there."""
 
     async def scenario() -> None:
-        opened = Opened(path)
+        opened = Opened(url)
         agent = opened.agent(kind)
         state = await opened.threads.scoped(USER).load(THREAD)
         asked = state is not None and prompt in [message.content for message in state.messages]
@@ -101,18 +103,18 @@ def go_on(report: Report, path: str, *, kind: str, prompt: str, resumes: bool) -
             await agent.run(prompt, thread_id=THREAD, user_id=USER)
         await agent.aclose()
         await opened.threads.close()
-        opened = Opened(path, clock=Later())
+        opened = Opened(url, clock=Later())
         await opened.agent(kind).catch_up()
         await _look(report, opened)
 
     asyncio.run(scenario())
 
 
-def rewind(report: Report, path: str, *, die_at: int = 0) -> None:
+def rewind(report: Report, url: str, *, die_at: int = 0) -> None:
     """Put the thread back to where it was after its first turn; its memories follow."""
 
     async def scenario() -> None:
-        opened = Opened(path, die_at)
+        opened = Opened(url, die_at)
         agent = opened.agent("memory", memory_follows_thread=True)
         history = await opened.threads.scoped(USER).history(THREAD, 10)
         first = [info for info in history if info.metadata["step"] == "answer"][-1]
@@ -123,11 +125,11 @@ def rewind(report: Report, path: str, *, die_at: int = 0) -> None:
     asyncio.run(scenario())
 
 
-def follow_up(report: Report, path: str) -> None:
+def follow_up(report: Report, url: str) -> None:
     """The next process on that thread, and what is there then."""
 
     async def scenario() -> None:
-        opened = Opened(path)
+        opened = Opened(url)
         async with opened.agent("memory", memory_follows_thread=True) as agent:
             await agent.resume(THREAD, user_id=USER)
         await _look(report, opened)
@@ -136,7 +138,7 @@ def follow_up(report: Report, path: str) -> None:
 
 
 async def _look(report: Report, opened: Opened) -> None:
-    """What is in the file: the thread's messages, the episodes in their order, facts, and memories."""
+    """What is there: the thread's messages, the episodes in their order, facts, and memories."""
     memory, where = opened.memory, ("memory", f"u:{USER}", "user")
     state = await opened.threads.scoped(USER).load(THREAD)
     facts = (await memory.profile(user_id=USER)).facts

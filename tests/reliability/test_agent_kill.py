@@ -5,7 +5,6 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -14,6 +13,7 @@ from holdfast.agent.progress import unfinished
 from tests.reliability.agent_checks import Effects, asked, badly_told, is_unsafe, left_over, load, results
 from tests.reliability.agent_jobs import AgentChildren, plan_of
 from tests.reliability.children import Outcome
+from tests.reliability.places import SERVERS, Place, Places
 
 # The five places that matter most, by what a killed child came to last.
 NAMED: Final[Mapping[str, Sequence[str]]] = {
@@ -33,33 +33,33 @@ MOST_PROCESSES: Final = 8  # that don't come to the end, of one conversation
 
 
 class Conversation:
-    """One thread in one file, which one process after the other works on, and what they told."""
+    """One thread in one place, which one process after the other works on, and what they told."""
 
-    def __init__(self, children: AgentChildren, path: Path, dice: random.Random, **options: Any) -> None:
+    def __init__(self, children: AgentChildren, place: Place, dice: random.Random, **options: Any) -> None:
         self._children = children
-        self._path = path
+        self._place = place
         self._dice = dice
         self._options = options
         self._recorded: set[str] = set()
         self._exposed: set[str] = set()
         self._told: list[str] = []
-        self.prompts = [f"ten things for {path.stem}"]
+        self.prompts = [f"ten things for {place.path.stem}"]
 
     def request(self) -> str | None:
         """What a new process does: resume, the same prompt again, or another one; ``None`` is to resume."""
-        state = load(self._path)
+        state = load(self._place)
         stored = asked(state)
         if state is None or not unfinished(state):
             return None if stored == self.prompts else self.prompts[len(stored)]
         if stored != self.prompts or (len(stored) == 1 and self._dice.random() < 0.25):
-            self.prompts[1:] = [f"one things for {self._path.stem}+"]
+            self.prompts[1:] = [f"one things for {self._place.path.stem}+"]
             return self._dice.choice([None, self.prompts[1]])
         return self._dice.choice([None, stored[-1]])
 
     def process(self, **options: Any) -> Outcome:
         """One process: killed as the options say, or it comes to its end."""
         given = {"requests": [self.request()], "how": self._dice.choice(WHOLE), **self._options, **options}
-        outcome = self._children.run("work", path=str(self._path), **given)
+        outcome = self._children.run("work", **self._place.arguments, **given)
         assert outcome.failure is None, outcome.failure
         assert "conflict" not in outcome.lines, "nobody else was there"
         self._take_in(outcome)
@@ -69,14 +69,14 @@ class Conversation:
         intended, recorded = set(_lines(outcome, "intended")), set(_lines(outcome, "recorded"))
         self._recorded |= recorded
         for result in map(json.loads, _lines(outcome, "result")):
-            state = load(self._path)
+            state = load(self._place)
             if state is None or result["message"] != state.messages[-1].content:
                 self._told.append(f"the run's answer is not the thread's: {result['message']}")
         if outcome.killed:
             self._exposed |= intended - recorded
         if (
             _last_place(outcome) == "before tools"
-            and intended & Effects(self._path).receipts.keys() - self._recorded
+            and intended & Effects(self._place).receipts.keys() - self._recorded
         ):
             self._told.append("a step is over and a result of it was not stored")
 
@@ -84,7 +84,7 @@ class Conversation:
         """Let processes work undisturbed until every prompt is answered."""
         for _ in range(3):
             self.process()
-            state = load(self._path)
+            state = load(self._place)
             if state is not None and not unfinished(state) and asked(state) == self.prompts:
                 return
         pytest.fail("three undisturbed processes did not come to the end")
@@ -93,7 +93,7 @@ class Conversation:
 
     def complaints(self) -> list[str]:
         """All that is wrong with the conversation now. Empty: all is well."""
-        state, effects = load(self._path), Effects(self._path)
+        state, effects = load(self._place), Effects(self._place)
         assert state is not None
         if asked(state) != self.prompts:
             self._told.append(f"asked {self.prompts}, stored {asked(state)}")
@@ -106,7 +106,7 @@ class Conversation:
         ]
         for key, content in told.items():
             self._told += self._result(key, content, effects)
-        return [*self._told, *badly_told(state.messages), *effects.repeated(), *left_over(self._path)]
+        return [*self._told, *badly_told(state.messages), *effects.repeated(), *left_over(self._place)]
 
     def _result(self, key: str, content: str, effects: Effects) -> Iterator[str]:
         if content in effects.real_results(key):
@@ -132,9 +132,9 @@ def _lines(outcome: Outcome, word: str) -> list[str]:
 class Chaos:
     """Conversations whose processes are killed, and where."""
 
-    def __init__(self, children: AgentChildren, folder: Path, dice: random.Random) -> None:
+    def __init__(self, children: AgentChildren, places: Places, dice: random.Random) -> None:
         self._children = children
-        self._folder = folder
+        self._places = places
         self._dice = dice
         self.places: Counter[str] = Counter()
         self.ways: Counter[str] = Counter()
@@ -147,10 +147,10 @@ class Chaos:
 
     def converse(self) -> None:
         """One conversation: killed a few times, brought to its end, and looked at."""
-        path = self._folder / f"c{self.conversations}.db"
+        place = self._places.new(f"c{self.conversations}")
         self.conversations += 1
         conversation = Conversation(
-            self._children, path, self._dice, checkpoint_every_n_iterations=self._dice.choice([1, 1, 3])
+            self._children, place, self._dice, checkpoint_every_n_iterations=self._dice.choice([1, 1, 3])
         )
         for _ in range(MOST_PROCESSES):
             way, kill = self._kill()
@@ -202,21 +202,30 @@ def agents() -> Iterator[AgentChildren]:
 
 
 @pytest.fixture
-def chaos(agents: AgentChildren, tmp_path: Path) -> Iterator[Chaos]:
+def chaos(agents: AgentChildren, places: Places) -> Iterator[Chaos]:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
-    found = Chaos(agents, tmp_path, random.Random(seed))
+    found = Chaos(agents, places, random.Random(seed))
     yield found
     found.show()
 
 
+@pytest.mark.parametrize(
+    ("places", "kills", "each"),
+    [
+        ("sqlite", 120, 10),
+        *(("postgres", 12, 1), ("mariadb", 12, 1)),  # a sample of what is run for longer
+        *(pytest.param(server, 120, 10, marks=pytest.mark.long) for server in SERVERS),
+    ],
+    indirect=["places"],
+)
 def test_a_ten_tool_turn_that_is_killed_anywhere_comes_to_its_end_and_runs_nothing_twice(
-    chaos: Chaos,
+    chaos: Chaos, kills: int, each: int
 ) -> None:
-    while chaos.conversations < 200 and (chaos.places.total() < 120 or min(chaos.named.values()) < 10):
+    while chaos.conversations < 200 and (chaos.places.total() < kills or min(chaos.named.values()) < each):
         chaos.converse()
-    assert chaos.places.total() >= 120
-    assert min(chaos.named.values()) >= 10
+    assert chaos.places.total() >= kills
+    assert min(chaos.named.values()) >= each
 
 
 @pytest.mark.long
@@ -241,9 +250,9 @@ def test_a_ten_tool_turn_that_is_killed_two_thousand_times_runs_nothing_twice(ch
     ],
 )
 def test_an_agent_that_is_broken_is_found_out(
-    broken: str, place: str, complaint: str, agents: AgentChildren, tmp_path: Path
+    broken: str, place: str, complaint: str, agents: AgentChildren, places: Places
 ) -> None:
-    conversation = Conversation(agents, tmp_path / "c.db", random.Random(1), broken=broken)
+    conversation = Conversation(agents, places.new("c"), random.Random(1), broken=broken)
     assert conversation.process(die_at=[place, 2]).killed
     assert not conversation.process(requests=conversation.prompts).killed
     assert any(complaint in found for found in conversation.complaints()), conversation.complaints()

@@ -12,13 +12,12 @@ import pytest
 
 from holdfast.agent import Agent, AgentResult
 from holdfast.core.messages import Message, ToolCall
-from holdfast.memory.backends.sqlite import SQLiteSyncCheckpointer
 from holdfast.testing import FunctionModel
 from holdfast.tools import tool
 from tests.reliability.agent_checks import Effects, asked, badly_told, left_over, load, results
 from tests.reliability.agent_jobs import THREAD, AgentChildren
 from tests.reliability.children import Outcome
-from tests.reliability.invariants import assert_sound
+from tests.reliability.places import SERVERS, Place, Places, everywhere
 
 Script = Mapping[str, Sequence[Sequence[str]]]
 
@@ -38,9 +37,9 @@ def agents() -> Iterator[AgentChildren]:
 class Meeting:
     """Two processes on one thread, which wait for each other at places of their runs."""
 
-    def __init__(self, agents: AgentChildren, folder: Path) -> None:
+    def __init__(self, agents: AgentChildren, place: Place, folder: Path) -> None:
         self._agents = agents
-        self.path = folder / "agents.db"
+        self.place = place
         self.ready, self.go = str(folder / "ready"), str(folder / "go")
         os.mkfifo(self.ready)
         os.mkfifo(self.go)
@@ -69,7 +68,7 @@ class Meeting:
         first, second = self._agents.run_all(
             "work",
             [
-                {"path": str(self.path), "requests": [request], "script": script, "how": way, **options}
+                {**self.place.arguments, "requests": [request], "script": script, "how": way, **options}
                 for request, script, way in zip(requests, scripts, how, strict=True)
             ],
         )
@@ -81,19 +80,19 @@ class Meeting:
 
     def prepare(self) -> None:
         """An answered turn, so that the thread exists."""
-        self._agents.must("work", path=str(self.path), requests=[BEFORE])
+        self._agents.must("work", **self.place.arguments, requests=[BEFORE])
 
     def assert_sound(self, *thread_ids: str) -> None:
         for thread_id in thread_ids or (THREAD,):
-            state = load(self.path, thread_id)
+            state = load(self.place, thread_id)
             assert state is not None
             assert list(badly_told(state.messages)) == []
-        assert list(left_over(self.path)) == []
+        assert list(left_over(self.place)) == []
 
 
 @pytest.fixture
-def meeting(agents: AgentChildren, tmp_path: Path) -> Meeting:
-    return Meeting(agents, tmp_path)
+def meeting(agents: AgentChildren, places: Places, tmp_path: Path) -> Meeting:
+    return Meeting(agents, places.new("agents"), tmp_path)
 
 
 def _result(outcome: Outcome) -> dict[str, Any] | None:
@@ -113,7 +112,24 @@ MEETINGS: Final = [
 ]
 
 
-@pytest.mark.parametrize("place", MEETINGS)
+def _is_short(where: str, place: str) -> bool:
+    """Whether it is run each time: on a file all of them, on a server one of each kind."""
+    return where == "sqlite" or place in ("before prompt", "in tool, after effect")
+
+
+@pytest.mark.parametrize(
+    ("places", "place"),
+    [
+        *((where, place) for where in ("sqlite", *SERVERS) for place in MEETINGS if _is_short(where, place)),
+        *(
+            pytest.param(server, place, marks=pytest.mark.long)
+            for server in SERVERS
+            for place in MEETINGS
+            if not _is_short(server, place)
+        ),
+    ],
+    indirect=["places"],
+)
 @pytest.mark.parametrize("new", [True, False], ids=["new thread", "old thread"])
 def test_of_two_processes_that_meet_one_goes_on_and_the_other_gets_conflict(
     place: str, new: bool, meeting: Meeting
@@ -124,14 +140,15 @@ def test_of_two_processes_that_meet_one_goes_on_and_the_other_gets_conflict(
     winners = [found for found in map(_result, outcomes) if found is not None]
     assert len(winners) == 1
     assert winners[0]["message"].startswith(winners[0]["prompt"])
-    state = load(meeting.path)
+    state = load(meeting.place)
     stored = asked(state)[0 if new else 1 :]
     assert stored in ([A], [B], [A, B])
     assert stored[-1] == winners[0]["prompt"]
-    assert list(Effects(meeting.path).repeated()) == []
+    assert list(Effects(meeting.place).repeated()) == []
     meeting.assert_sound()
 
 
+@everywhere(short="sqlite")
 @pytest.mark.parametrize("place", MEETINGS)
 @pytest.mark.parametrize("new", [True, False], ids=["new thread", "old thread"])
 def test_with_retry_both_prompts_are_answered_once_and_each_process_gets_its_own_answer(
@@ -144,11 +161,12 @@ def test_with_retry_both_prompts_are_answered_once_and_each_process_gets_its_own
         assert result is not None
         assert result["message"].startswith(f"{prompt}: ")
         assert (result["iterations"], result["tool_calls"]) == (3, 2)
-    assert sorted(asked(load(meeting.path))[0 if new else 1 :]) == [A, B]
-    assert list(Effects(meeting.path).repeated()) == []
+    assert sorted(asked(load(meeting.place))[0 if new else 1 :]) == [A, B]
+    assert list(Effects(meeting.place).repeated()) == []
     meeting.assert_sound()
 
 
+@everywhere(short="sqlite")
 @pytest.mark.parametrize("place", ["before intent", "in tool, after effect", "before tools", "before answer"])
 def test_with_retry_a_process_whose_turn_others_finished_gets_the_answer_to_its_own_prompt(
     place: str, meeting: Meeting
@@ -158,11 +176,12 @@ def test_with_retry_a_process_whose_turn_others_finished_gets_the_answer_to_its_
         assert result is not None
         assert result["message"].startswith(f"{prompt}: ")
         assert (result["iterations"], result["tool_calls"]) == (3, 2)
-    assert asked(load(meeting.path)) == [A, B]
-    assert list(Effects(meeting.path).repeated()) == []
+    assert asked(load(meeting.place)) == [A, B]
+    assert list(Effects(meeting.place).repeated()) == []
     meeting.assert_sound()
 
 
+@everywhere(short="sqlite")
 def test_with_retry_a_turn_that_others_took_to_its_limit_is_told_as_such(meeting: Meeting) -> None:
     scripts = meeting.until_the_end("in tool, before effect")
     outcomes = meeting.work(scripts, (A, "no things for b"), on_conflict="retry", max_iterations=1)
@@ -205,6 +224,7 @@ def test_with_retry_a_prompt_that_was_rewound_away_is_asked_on_the_new_head(tmp_
     assert targets == []
 
 
+@everywhere()
 def test_with_retry_two_processes_that_ask_the_same_at_once_are_both_answered(meeting: Meeting) -> None:
     meeting.prepare()
     prompt = "no things for both"
@@ -212,9 +232,10 @@ def test_with_retry_two_processes_that_ask_the_same_at_once_are_both_answered(me
     told = [found for found in map(_result, outcomes) if found is not None]
     assert [result["message"] for result in told] == [f"{prompt}: 0 done, 0 unknown"] * 2
     assert told[0]["run_id"] != told[1]["run_id"]
-    assert asked(load(meeting.path)) == [BEFORE, prompt, prompt]
+    assert asked(load(meeting.place)) == [BEFORE, prompt, prompt]
 
 
+@everywhere(short="sqlite")
 @pytest.mark.parametrize("new", [True, False], ids=["new thread", "old thread"])
 def test_with_fork_both_finish_and_the_loser_does_so_on_a_thread_of_its_own(
     new: bool, meeting: Meeting
@@ -228,9 +249,9 @@ def test_with_fork_both_finish_and_the_loser_does_so_on_a_thread_of_its_own(
     assert len(set(threads.values())) == 2
     assert THREAD in threads.values()
     for prompt, thread_id in threads.items():
-        assert asked(load(meeting.path, thread_id)) == [*([] if new else [BEFORE]), prompt]
+        assert asked(load(meeting.place, thread_id)) == [*([] if new else [BEFORE]), prompt]
         assert told[prompt]["message"] == f"{prompt}: 2 done, 0 unknown"
-    effects = Effects(meeting.path)
+    effects = Effects(meeting.place)
     assert list(effects.repeated()) == []
     for start in effects.starts:  # a tool is told the thread that it works for
         wanted = next((thread for prompt, thread in threads.items() if start.key[0] == prompt[-1]), THREAD)
@@ -238,6 +259,7 @@ def test_with_fork_both_finish_and_the_loser_does_so_on_a_thread_of_its_own(
     meeting.assert_sound(*threads.values())
 
 
+@everywhere(short="sqlite")
 def test_with_fork_a_turn_that_was_taken_over_goes_on_elsewhere_with_its_real_results(
     meeting: Meeting,
 ) -> None:
@@ -249,7 +271,7 @@ def test_with_fork_a_turn_that_was_taken_over_goes_on_elsewhere_with_its_real_re
     assert second["message"] == f"{A}: 1 done, 1 unknown"
     assert first["thread_id"] != THREAD
     assert first["message"] == f"{A}: 2 done, 0 unknown"
-    effects = Effects(meeting.path)
+    effects = Effects(meeting.place)
     again = [start.thread_id for start in effects.starts if start.key == "a/1 pay"]
     assert sorted(again) == sorted([THREAD, first["thread_id"]])
     meeting.assert_sound(THREAD, first["thread_id"])
@@ -258,6 +280,7 @@ def test_with_fork_a_turn_that_was_taken_over_goes_on_elsewhere_with_its_real_re
 # ── resume while the first still runs ─────────────────────────────────────────────────────────────
 
 
+@everywhere()
 @pytest.mark.parametrize("how", ["await", "events", "blocking"])
 def test_resume_takes_over_from_a_process_inside_a_tool_which_starts_no_further_one(
     how: str, meeting: Meeting
@@ -267,11 +290,11 @@ def test_resume_takes_over_from_a_process_inside_a_tool_which_starts_no_further_
     assert first is None
     assert second is not None
     assert second["message"] == f"{A}: 1 done, 1 unknown"
-    state = load(meeting.path)
+    state = load(meeting.place)
     assert state is not None
     told = dict(results(state.messages))
     assert "unknown" in told["a/0 send"]
-    effects = Effects(meeting.path)
+    effects = Effects(meeting.place)
     assert told["a/1 pay"] in effects.real_results("a/1 pay")
     assert len(effects.real_results("a/0 send")) == 1, "the first was inside and came to its end"
     one, two = effects.starts
@@ -280,6 +303,7 @@ def test_resume_takes_over_from_a_process_inside_a_tool_which_starts_no_further_
     meeting.assert_sound()
 
 
+@everywhere(short="sqlite")
 @pytest.mark.parametrize(
     ("prompt", "answer"),
     [(A, "1 done, 1 unknown"), (SAFE, "2 done, 0 unknown")],
@@ -297,7 +321,7 @@ def test_the_first_gets_conflict_while_the_second_is_still_at_it(
     assert lost is None
     assert won is not None
     assert won["message"] == f"{prompt}: {answer}"
-    effects = Effects(meeting.path)
+    effects = Effects(meeting.place)
     assert list(effects.repeated()) == []
     assert [start.process for start in effects.starts if start.key == "a/1 pay"] == [
         effects.starts[-1].process
@@ -306,6 +330,7 @@ def test_the_first_gets_conflict_while_the_second_is_still_at_it(
     meeting.assert_sound()
 
 
+@everywhere(short="sqlite")
 def test_a_result_that_was_stored_before_the_takeover_is_kept(meeting: Meeting) -> None:
     outcomes = meeting.work(meeting.until_the_end("after result"), (A, None))
     first, second = map(_result, outcomes)
@@ -315,6 +340,7 @@ def test_a_result_that_was_stored_before_the_takeover_is_kept(meeting: Meeting) 
     meeting.assert_sound()
 
 
+@everywhere(short="sqlite")
 @pytest.mark.parametrize(
     ("broken", "complaint"),
     [
@@ -324,9 +350,10 @@ def test_a_result_that_was_stored_before_the_takeover_is_kept(meeting: Meeting) 
 )
 def test_agents_that_are_broken_are_found_out(broken: str, complaint: str, meeting: Meeting) -> None:
     meeting.work(meeting.until_the_end("in tool, before effect"), (A, None), broken=broken)
-    assert complaint in [*Effects(meeting.path).repeated(), *left_over(meeting.path)]
+    assert complaint in [*Effects(meeting.place).repeated(), *left_over(meeting.place)]
 
 
+@everywhere(short="sqlite")
 @pytest.mark.parametrize(
     ("place", "event"), [("in tool, before effect", "tool_complete"), ("after intent", "tool_start")]
 )
@@ -337,34 +364,35 @@ def test_a_run_that_is_left_after_it_was_overtaken_leaves_nothing_behind(
     first, second = meeting.work(scripts, (A, None), (f"events {event}", "await"))
     assert "left" in first.lines
     assert _result(second) is not None
-    assert list(Effects(meeting.path).repeated()) == []
+    assert list(Effects(meeting.place).repeated()) == []
     meeting.assert_sound()
 
 
 # ── many ──────────────────────────────────────────────────────────────────────────────────────────
 
 
+@everywhere(short="sqlite")
 def test_eight_processes_with_retry_have_every_prompt_answered_once(
-    agents: AgentChildren, tmp_path: Path
+    agents: AgentChildren, places: Places
 ) -> None:
-    path = tmp_path / "many.db"
+    place = places.new("many")
     prompts = [[f"one things for {who}{turn}" for turn in range(3)] for who in "abcdefgh"]
     outcomes = agents.run_all(
         "work",
-        [{"path": str(path), "requests": mine, "on_conflict": "retry"} for mine in prompts],
+        [{**place.arguments, "requests": mine, "on_conflict": "retry"} for mine in prompts],
     )
     for mine, outcome in zip(prompts, outcomes, strict=True):
         assert outcome.failure is None, outcome.failure
         assert "conflict" not in outcome.lines
         told = _results(outcome)
         assert [result["message"].split(": ")[0] for result in told] == mine
-    state = load(path)
+    state = load(place)
     assert state is not None
     assert sorted(asked(state)) == sorted(prompt for mine in prompts for prompt in mine)
     assert list(badly_told(state.messages)) == []
-    assert list(Effects(path).repeated()) == []
-    assert list(left_over(path)) == []
-    with SQLiteSyncCheckpointer(path) as twin:
+    assert list(Effects(place).repeated()) == []
+    assert list(left_over(place)) == []
+    with place.blocking() as twin:
         assert list(twin.list_threads()) == [THREAD]
 
 
@@ -374,14 +402,22 @@ KILLED_AT: Final = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("places", "rounds"),
+    [
+        *(("sqlite", 10), ("postgres", 1), ("mariadb", 1)),
+        *(pytest.param(server, 10, marks=pytest.mark.long) for server in SERVERS),
+    ],
+    indirect=["places"],
+)
 def test_three_processes_of_which_some_are_killed_run_nothing_twice_and_answer_each_its_own(
-    agents: AgentChildren, tmp_path: Path
+    agents: AgentChildren, places: Places, rounds: int
 ) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     dice = random.Random(seed)
-    for number in range(10):
-        path = tmp_path / f"{number}.db"
+    for number in range(rounds):
+        place = places.new(f"{number}")
         prompts = [f"ten things for {who}" for who in "abc"]
         deaths = [
             [dice.choice(KILLED_AT), dice.randint(1, 6)] if dice.random() < 0.7 else None for _ in "abc"
@@ -390,17 +426,17 @@ def test_three_processes_of_which_some_are_killed_run_nothing_twice_and_answer_e
         outcomes = agents.run_all(
             "work",
             [
-                {"path": str(path), "requests": [prompt], "die_at": death, "on_conflict": policy, **IMPATIENT}
+                {**place.arguments, "requests": [prompt], "die_at": death, "on_conflict": policy, **IMPATIENT}
                 for prompt, death, policy in zip(prompts, deaths, policies, strict=True)
             ],
         )
         for prompt, outcome in zip(prompts, outcomes, strict=True):
             assert outcome.failure is None, outcome.failure
             assert all(result["message"].startswith(f"{prompt}: ") for result in _results(outcome))
-        agents.must("work", path=str(path), requests=[None])
-        state = load(path)
+        agents.must("work", **place.arguments, requests=[None])
+        state = load(place)
         assert state is not None
         assert len(set(asked(state))) == len(asked(state))
         assert list(badly_told(state.messages)) == []
-        assert list(Effects(path).repeated()) == []
-        assert_sound(path)
+        assert list(Effects(place).repeated()) == []
+        assert list(place.complaints()) == []

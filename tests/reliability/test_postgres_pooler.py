@@ -4,28 +4,25 @@ import asyncio
 import threading
 
 import psycopg
+import pytest
 
 from holdfast.core.messages import Message
 from holdfast.core.state import AgentState
 from holdfast.memory.backends import PostgreSQLCheckpointer, PostgreSQLSyncCheckpointer
 from holdfast.memory.store_backends import PostgresStore
 from tests.servers.fixtures import Database
-from tests.servers.pooler import Pooler
-
-
-def through(pooler: Pooler) -> str:
-    return f"postgresql://postgres@127.0.0.1:{pooler.port}/any"
+from tests.servers.pgbouncer import POOLERS, pooled
 
 
 def said(*words: str) -> AgentState:
     return AgentState().with_messages([Message.user(word) for word in words])
 
 
-def test_the_pooler_keeps_no_session(postgres: Database) -> None:
+def test_our_pooler_keeps_no_session(postgres: Database) -> None:
     """What the other tests rely on: a session's state is gone with the transaction."""
     with (
-        Pooler(postgres.server.socket, postgres.name) as pooler,
-        psycopg.connect(through(pooler), autocommit=True, prepare_threshold=None) as connection,
+        pooled("strict", postgres) as url,
+        psycopg.connect(url, autocommit=True, prepare_threshold=None) as connection,
     ):
         connection.execute("SET application_name = 'mine'")
         ((name,),) = connection.execute("SHOW application_name").fetchall()
@@ -34,7 +31,18 @@ def test_the_pooler_keeps_no_session(postgres: Database) -> None:
         assert len(backends) == 3
 
 
-def test_a_checkpointer_needs_no_session(postgres: Database) -> None:
+def test_pgbouncer_gives_each_transaction_any_connection(postgres: Database) -> None:
+    """What the other tests rely on: while one client is in a transaction, others are served by other connections."""
+    with pooled("pgbouncer", postgres) as url, psycopg.connect(url, prepare_threshold=None) as first:
+        (held,) = first.execute("SELECT pg_backend_pid()").fetchall()
+        with psycopg.connect(url, autocommit=True, prepare_threshold=None) as second:
+            assert second.execute("SELECT pg_backend_pid()").fetchall() != [held]
+            first.commit()
+            assert second.execute("SHOW application_name").fetchall()
+
+
+@pytest.mark.parametrize("kind", POOLERS)
+def test_a_checkpointer_needs_no_session(postgres: Database, kind: str) -> None:
     async def run(url: str) -> None:
         async with PostgreSQLCheckpointer(url) as checkpointer:
             state, parent = said("apples"), None
@@ -60,20 +68,19 @@ def test_a_checkpointer_needs_no_session(postgres: Database) -> None:
             await asyncio.gather(*(save(f"c{number}") for number in range(8)))
             assert (await checkpointer.stats()).threads == 9
 
-    with Pooler(postgres.server.socket, postgres.name) as pooler:
-        asyncio.run(run(through(pooler)))
-        assert pooler.transactions > 50
+    with pooled(kind, postgres) as url:
+        asyncio.run(run(url))
 
 
-def test_a_blocking_twin_and_a_store_need_none_either(postgres: Database) -> None:
+@pytest.mark.parametrize("kind", POOLERS)
+def test_a_blocking_twin_and_a_store_need_none_either(postgres: Database, kind: str) -> None:
     async def items(url: str) -> None:
         async with PostgresStore(url) as store:
             await asyncio.gather(*(store.put(("a",), f"k{number}", {"n": number}) for number in range(10)))
             assert len(await store.list_keys(("a",))) == 10
             assert [item.value["n"] for item in await store.search(("a",), filter={"value.n": 3})] == [3]
 
-    with Pooler(postgres.server.socket, postgres.name) as pooler:
-        url = through(pooler)
+    with pooled(kind, postgres) as url:
         with PostgreSQLSyncCheckpointer(url) as checkpointer:
             writers = [
                 threading.Thread(

@@ -1,24 +1,27 @@
 """Tables on PostgreSQL: made where there are none, by many at once, or only looked at by a role with few rights."""
 
-import asyncio
-import multiprocessing
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
-from holdfast import connect
-from holdfast.core.messages import Message
 from holdfast.core.state import AgentState
-from holdfast.errors import HoldfastError, InvalidInput, SchemaMismatch, Unavailable
+from holdfast.errors import SchemaMismatch
 from holdfast.memory.backends import (
     PostgreSQLBackend,
     PostgreSQLCheckpointer,
     PostgreSQLSyncCheckpointer,
     postgresql_checkpointer,
 )
-from holdfast.memory.sync import SyncCheckpointer
+from tests import forking
+from tests.reliability.server_checks import (
+    SECRET,
+    check_both_contracts,
+    check_secret_is_kept,
+    check_unreadable_is_not_shown,
+    everything,
+)
 from tests.servers.fixtures import AnyDatabase, Database
 
 
@@ -38,7 +41,7 @@ def _save_one(kind: type[AnyDatabase], url: str, number: int, barrier: Any, fail
 
 
 def test_eight_processes_on_an_empty_database_make_the_tables_once(database: AnyDatabase) -> None:
-    context = multiprocessing.get_context("spawn")
+    context = forking.context()
     barrier, failed = context.Barrier(8), context.Queue()
     children = [
         context.Process(target=_save_one, args=(type(database), database.url, n, barrier, failed))
@@ -75,23 +78,6 @@ def test_without_the_right_to_create_the_missing_ddl_is_told_and_rows_are_all_th
         postgres.sql("DROP OWNED BY runtime_role; DROP ROLE runtime_role")
 
 
-def everything(checkpointer: SyncCheckpointer) -> None:
-    """An operation of each kind."""
-    state = AgentState().with_message(Message.user("apples and pears"))
-    first = checkpointer.save(state, "t", metadata={"n": 1})
-    checkpointer.put_writes("t", first, "task", [("x", 1)])
-    checkpointer.save(state.with_message(Message.user("plums")), "t", parent=first)
-    checkpointer.fork("t", first, "f")
-    assert checkpointer.search("pears")
-    assert checkpointer.list_threads() == ["f", "t"]
-    checkpointer.vacuum(0)
-    checkpointer.delete("t")
-    assert checkpointer.load("f") == state
-    assert checkpointer.delete("f") is True
-    checkpointer.scoped("user").save(state, "t")
-    checkpointer.delete_scope("user")
-
-
 def test_a_schema_is_made_if_it_is_missing_and_prefixes_are_apart(postgres: Database) -> None:
     with PostgreSQLSyncCheckpointer(postgres.url, schema="app", table_name="one") as one:
         everything(one)
@@ -120,19 +106,8 @@ def test_tables_of_a_newer_version_are_refused_and_dropped_ones_are_made_again(d
 
 
 def test_one_address_gives_both_contracts(postgres: Database) -> None:
-    async def run() -> None:
-        async with connect(postgres.url, schema="shared", max_pool_size=2) as connection:
-            await connection.checkpointer.save(AgentState(), "t")
-            await connection.store.put(("a",), "k", {"x": 1})
-            assert await connection.checkpointer.list_threads() == ["t"]
-            assert await connection.store.get(("a",), "k") == {"x": 1}
+    check_both_contracts(postgres.url, schema="shared")
 
-    asyncio.run(run())
-    with pytest.raises(InvalidInput, match="max_pool_size"):
-        connect(postgres.url, max_pool_sise=2)
-
-
-SECRET = "s3cr%t-pässword"
 
 OPENERS: list[Callable[[str], Any]] = [
     lambda url: PostgreSQLCheckpointer(host="127.0.0.1", port=1, password=SECRET, pool_timeout=0.3),
@@ -149,26 +124,9 @@ OPENERS: list[Callable[[str], Any]] = [
 
 @pytest.mark.parametrize("number", range(len(OPENERS)))
 def test_a_password_is_in_no_error_and_in_no_representation(postgres: Database, number: int) -> None:
-    async def run() -> None:
-        opened = OPENERS[number](postgres.url)
-        with pytest.raises(Unavailable) as error:
-            await opened.load("t")
-        await opened.close()
-        chain: BaseException | None = error.value
-        while chain is not None:
-            assert SECRET not in repr(chain)
-            assert SECRET not in str(chain)
-            chain = chain.__cause__ or chain.__context__
-        assert SECRET not in repr(opened)
-        assert SECRET not in str(vars(opened))
-
-    asyncio.run(run())
+    check_secret_is_kept(lambda: OPENERS[number](postgres.url))
 
 
 def test_an_address_that_cannot_be_read_is_not_shown() -> None:
-    for wrong in (f"postgresql://u:{SECRET}@[::1/d", f"host=h password={SECRET} nonsense", f"{SECRET}"):
-        with pytest.raises(HoldfastError) as error:
-            PostgreSQLCheckpointer(wrong)
-        assert SECRET not in str(error.value)
-        assert error.value.__cause__ is None
-        assert error.value.__suppress_context__
+    unclear = (f"postgresql://u:{SECRET}@[::1/d", f"host=h password={SECRET} nonsense", f"{SECRET}")
+    check_unreadable_is_not_shown(PostgreSQLCheckpointer, *unclear)

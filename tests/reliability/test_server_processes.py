@@ -1,13 +1,13 @@
 """Processes and tasks that append to one thread on one server: all is there, nothing twice."""
 
 import asyncio
-import multiprocessing
 from typing import Any
 
 from holdfast.core.messages import Message
 from holdfast.core.state import AgentState
 from holdfast.errors import Conflict
 from holdfast.memory.checkpointer import BaseCheckpointer
+from tests import forking
 from tests.servers.fixtures import AnyDatabase
 
 PROCESSES, TASKS, EACH = 8, 16, 6
@@ -49,7 +49,7 @@ def whole(database: AnyDatabase, wanted: set[str]) -> None:
 def test_what_eight_processes_append_to_one_thread_is_all_there_and_nothing_twice(
     database: AnyDatabase,
 ) -> None:
-    context = multiprocessing.get_context("spawn")
+    context = forking.context()
     barrier = context.Barrier(PROCESSES)
     children = [
         context.Process(target=_process, args=(type(database), database.url, f"p{n}", barrier))

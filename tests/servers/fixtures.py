@@ -1,16 +1,20 @@
 """Fixtures for real servers: `postgres` and `mariadb` are databases of their own for each test."""
 
+import asyncio
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.servers import mariadb as mariadb_servers
+from tests.servers.emptying import empty_mariadb, empty_postgres
 from tests.servers.mariadb import MariaServer
-from tests.servers.postgres import PostgresServer, shared_server
+from tests.servers.postgres import PostgresServer, own_server, shared_server
 from tests.servers.proxy import Proxy
 
 if TYPE_CHECKING:
@@ -26,10 +30,13 @@ class Database:
 
     server: PostgresServer
     name: str
+    keeper: Any = None
+    """A connection that stays: the one that empties the tables."""
+    user: str = "postgres"
 
     @property
     def url(self) -> str:
-        return self.server.url(self.name)
+        return self.server.url(self.name, user=self.user)
 
     def through(self, proxy: Proxy) -> str:
         """The address of the same database behind a proxy."""
@@ -38,6 +45,15 @@ class Database:
     def sql(self, statement: str, *params: Any) -> list[tuple[Any, ...]]:
         """Run a statement past Holdfast."""
         return _run(self.url, statement, params)
+
+    def empty(self) -> None:
+        """The tables stay; what is in them goes."""
+        empty_postgres(self.keeper)
+
+    async def alone(self, most: int = 0) -> None:
+        """Wait until the server has ended all sessions in the database, or all but so many."""
+        query = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database()"
+        await _until(lambda: self.sql(f"{query} AND pid <> pg_backend_pid()")[0][0] <= most)
 
     @staticmethod
     def checkpointer(url: str, **options: Any) -> "BaseCheckpointer":
@@ -62,6 +78,13 @@ class Database:
         from holdfast.memory.backends.postgres_engine import postgres_engine
 
         return postgres_engine(url, **options)
+
+
+async def _until(settled: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not settled():
+        assert time.monotonic() < deadline, "the server still has other sessions"
+        await asyncio.sleep(0.01)
 
 
 def _run(url: str, statement: str, params: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -101,6 +124,62 @@ def new_database(postgres_server: PostgresServer) -> Iterator[Callable[[], Datab
         _run(postgres_server.url(), f"DROP DATABASE {database.name} WITH (FORCE)")
 
 
+@pytest.fixture(scope="session")
+def _kept_postgres(postgres_server: PostgresServer) -> Iterator[Database]:
+    import psycopg
+
+    name = f"kept{os.getpid()}"
+    _run(postgres_server.url(), f"CREATE DATABASE {name}")
+    with psycopg.connect(postgres_server.url(name), autocommit=True) as connection:
+        yield Database(postgres_server, name, connection)
+
+
+@pytest.fixture
+def used_postgres(_kept_postgres: Database) -> Database:
+    """A database that other tests have used: its tables are there, and empty."""
+    _kept_postgres.empty()
+    return _kept_postgres
+
+
+@pytest.fixture(scope="session")
+def _kept_plain(postgres_server: PostgresServer) -> Iterator[Database]:
+    import psycopg
+
+    name = f"plain{os.getpid()}"
+    _run(postgres_server.url(), f"CREATE DATABASE {name}")
+    with psycopg.connect(postgres_server.url(name), autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {name} LOGIN; GRANT ALL ON SCHEMA public TO {name}".encode())
+        yield Database(postgres_server, name, connection, user=name)
+
+
+@pytest.fixture
+def plain_postgres(_kept_plain: Database) -> Database:
+    """A used database without pgvector, and a role that may make tables but no extension."""
+    _kept_plain.empty()
+    return _kept_plain
+
+
+_DEBIANS = Path("/usr/lib/postgresql/15/bin")
+
+
+@pytest.fixture(scope="session")
+def _kept_postgres15() -> Iterator[Database]:
+    if not (_DEBIANS / "postgres").exists():
+        pytest.skip("needs postgres15: Debian's postgresql-15 is not installed")
+    with own_server(_DEBIANS) as server:
+        import psycopg
+
+        with psycopg.connect(server.url(), autocommit=True) as connection:
+            yield Database(server, "postgres", connection)
+
+
+@pytest.fixture
+def postgres15(_kept_postgres15: Database) -> Database:
+    """A used database on Debian's PostgreSQL 15, which has no pgvector."""
+    _kept_postgres15.empty()
+    return _kept_postgres15
+
+
 @pytest.fixture
 def proxy(postgres_server: PostgresServer) -> Iterator[Proxy]:
     """A proxy in front of the run's server."""
@@ -120,6 +199,8 @@ class MariaDatabase:
 
     server: MariaServer
     name: str
+    keeper: Any = None
+    """A connection that stays: the one that empties the tables."""
 
     @property
     def url(self) -> str:
@@ -132,6 +213,15 @@ class MariaDatabase:
     def sql(self, statement: str, *params: Any) -> list[tuple[Any, ...]]:
         """Run a statement past Holdfast."""
         return self.server.run(self.name, statement, params)
+
+    def empty(self) -> None:
+        """The tables stay; what is in them goes."""
+        empty_mariadb(self.keeper)
+
+    async def alone(self, most: int = 0) -> None:
+        """Wait until the server has ended all sessions in the database, or all but so many."""
+        query = "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE()"
+        await _until(lambda: self.sql(f"{query} AND id <> CONNECTION_ID()")[0][0] <= most)
 
     @staticmethod
     def checkpointer(url: str, **options: Any) -> "BaseCheckpointer":
@@ -184,6 +274,21 @@ def new_mariadb(mariadb_server: MariaServer) -> Iterator[Callable[[], MariaDatab
 def mariadb(new_mariadb: Callable[[], MariaDatabase]) -> MariaDatabase:
     """An empty database."""
     return new_mariadb()
+
+
+@pytest.fixture(scope="session")
+def _kept_mariadb(mariadb_server: MariaServer) -> Iterator[MariaDatabase]:
+    name = f"kept{os.getpid()}"
+    mariadb_server.run("mysql", f"CREATE DATABASE {name}")
+    with mariadb_server.connect(name) as connection:
+        yield MariaDatabase(mariadb_server, name, connection)
+
+
+@pytest.fixture
+def used_mariadb(_kept_mariadb: MariaDatabase) -> MariaDatabase:
+    """A database that other tests have used: its tables are there, and empty."""
+    _kept_mariadb.empty()
+    return _kept_mariadb
 
 
 AnyDatabase = Database | MariaDatabase

@@ -10,20 +10,49 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 
 class Server(Protocol):
     """What a keeper keeps."""
 
     folder: Path
+    crash: signal.Signals
+    """What ends it at once."""
 
     def start(self) -> None: ...
     def stop(self, how: int = ...) -> None: ...
+
+
+def wait_until_ready(process: "subprocess.Popen[bytes]", ready: Callable[[], bool], log: Path) -> None:
+    """Until the server serves; what it wrote is told if it ends or takes a minute."""
+    deadline = time.monotonic() + 60
+    while not ready():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"the server did not start: {log.read_text()[-2000:]}")
+        time.sleep(0.02)
+
+
+T = TypeVar("T", bound=Server)
+
+
+@contextmanager
+def own(prefix: str, make: Callable[[Path], T]) -> Iterator[T]:
+    """A server of one test's own, which may kill it."""
+    # Not where the test is: a socket's path has 107 bytes.
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir="/tmp"))
+    server = make(folder)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop(server.crash)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -79,7 +108,7 @@ def keep(server: Server) -> None:
     except Exception as error:
         os.write(1, f"{error}\n".encode())
     finally:
-        server.stop(signal.SIGQUIT)
+        server.stop(server.crash)
         shutil.rmtree(folder, ignore_errors=True)
 
 

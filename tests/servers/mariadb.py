@@ -6,8 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +14,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.servers.keeping import keep, shared
+from tests.servers.keeping import keep, own, shared, wait_until_ready
 
 _OPTIONS = (
     "--skip-networking",
@@ -41,7 +39,6 @@ _OPTIONS = (
     "--character-set-server=latin1",
     "--sql-mode=ANSI_QUOTES",
 )
-_SECONDS = 60
 _FOLDERS = ("/usr/sbin", "/usr/bin", "/usr/libexec", "/usr/local/bin", "/opt/homebrew/bin")
 
 
@@ -52,6 +49,8 @@ def _program(*names: str) -> str | None:
 
 class MariaServer:
     """A server with its data in ``folder``. It can be killed and started again."""
+
+    crash = signal.SIGKILL
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -91,11 +90,7 @@ class MariaServer:
                 stderr=log,
                 start_new_session=True,
             )
-        deadline = time.monotonic() + _SECONDS
-        while not self._ready():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"MariaDB did not start: {(self.folder / 'log').read_text()[-2000:]}")
-            time.sleep(0.02)
+        wait_until_ready(self._process, self._ready, self.folder / "log")
 
     def stop(self, how: int = signal.SIGTERM) -> None:
         """By default the data is put in order; SIGKILL: at once."""
@@ -114,20 +109,17 @@ class MariaServer:
 
     def run(self, database: str, statement: str, params: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         """Run a statement past Holdfast."""
-        import pymysql
-
-        with (
-            pymysql.connect(
-                unix_socket=str(self.socket),
-                user="root",
-                database=database,
-                charset="utf8mb4",
-                autocommit=True,
-            ) as connection,
-            connection.cursor() as cursor,
-        ):
+        with self.connect(database) as connection, connection.cursor() as cursor:
             cursor.execute(statement, params or None)
             return list(cursor.fetchall())
+
+    def connect(self, database: str) -> Any:
+        """A connection of root's, which commits each statement."""
+        import pymysql
+
+        return pymysql.connect(
+            unix_socket=str(self.socket), user="root", database=database, charset="utf8mb4", autocommit=True
+        )
 
     def _ready(self) -> bool:
         # The driver forgets a socket that nobody answers. One that listens is not yet one that serves: a server that is
@@ -142,15 +134,8 @@ class MariaServer:
 def own_server() -> Iterator[MariaServer]:
     """A server for one test, which may kill it."""
     _needed()
-    # Not where the test is: a socket's path has 107 bytes.
-    folder = Path(tempfile.mkdtemp(prefix="hf-my-", dir="/tmp"))
-    server = MariaServer(folder)
-    try:
-        server.start()
+    with own("hf-my-", MariaServer) as server:
         yield server
-    finally:
-        server.stop(signal.SIGKILL)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

@@ -73,7 +73,8 @@ class _Stream:
 class Pooler:
     """Listens on a loopback port, with so many connections to the server behind it."""
 
-    def __init__(self, server: Path, database: str, connections: int = 3) -> None:
+    def __init__(self, server: Path, database: str, connections: int = 3, *, user: str = "postgres") -> None:
+        self._user = user
         self._free: queue.SimpleQueue[_Stream] = queue.SimpleQueue()
         self._all: list[socket.socket] = []
         for _ in range(connections):
@@ -99,7 +100,7 @@ class Pooler:
         self._all.append(connection)
         options = b"".join(
             part.encode() + b"\0"
-            for part in ("user", "postgres", "database", database, "client_encoding", "utf8")
+            for part in ("user", self._user, "database", database, "client_encoding", "utf8")
         )
         connection.sendall(struct.pack("!ii", len(options) + 9, _STARTUP) + options + b"\0")
         stream = _Stream(connection)

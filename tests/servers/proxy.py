@@ -84,6 +84,8 @@ class Proxy:
                     state["server spoke"] = False
                 if self.delay:
                     time.sleep(self.delay)
+                    with contextlib.suppress(BlockingIOError):  # what came meanwhile was on its way as well
+                        data += client.recv(_CHUNK, socket.MSG_DONTWAIT)
                 server.sendall(data)
         self._end(client, server)
 

@@ -1,7 +1,7 @@
 """Ask the model for its next message."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Coroutine, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar
 
@@ -10,6 +10,7 @@ from holdfast.agent.remembering import with_recalled
 from holdfast.agent.session import Session
 from holdfast.core.errors import InvalidInput, ModelUnavailable
 from holdfast.core.messages import Message
+from holdfast.core.sequences import joined
 from holdfast.models.base import ModelChunk, ModelResponse, as_response
 
 __all__ = ["ask"]
@@ -41,21 +42,20 @@ async def ask(session: Session) -> ModelResponse | None:
             return None
 
 
-async def _view(session: Session) -> list[Message]:
+async def _view(session: Session) -> Sequence[Message]:
     """What the model sees: the instructions, the conversation or what is left of it, and a hint for this step."""
     kit, messages = session.kit, session.state.messages
-    shown = [Message.system(kit.system_prompt)] if kit.system_prompt else []
+    before = (Message.system(kit.system_prompt),) if kit.system_prompt else ()
+    after = (Message.system(session.hint),) if session.hint is not None else ()
     if session.recalled is not None:  # before the view, which may change the very message that carries it
         messages = with_recalled(session)
-    shown.extend(
-        messages if kit.conversation is None else await kit.conversation.view(messages, model=kit.model)
-    )
-    if session.hint is not None:
-        shown.append(Message.system(session.hint))
-    return shown
+    if kit.conversation is not None:
+        messages = await kit.conversation.view(messages, model=kit.model)
+    shown = joined(before, messages, after)
+    return list(shown) if isinstance(shown, tuple) else shown  # a long thread is decoded by whoever reads it
 
 
-async def _answer(session: Session, messages: list[Message]) -> ModelResponse:
+async def _answer(session: Session, messages: Sequence[Message]) -> ModelResponse:
     kit = session.kit
     if not session.channel.listening:
         answer: Any = await _within(session, kit.model.complete(messages, kit.specs, **kit.model_options))

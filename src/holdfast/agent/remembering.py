@@ -5,6 +5,7 @@ prompt cache stays warm), and is not stored in the thread.
 """
 
 import logging
+from collections.abc import Sequence
 
 from holdfast.agent.events import MemoryEvent
 from holdfast.agent.progress import FOLLOW, Debt, debts, unfinished
@@ -12,6 +13,7 @@ from holdfast.agent.session import Session
 from holdfast.agent.user_memory import Said
 from holdfast.core.errors import HoldfastError
 from holdfast.core.messages import Message, Role
+from holdfast.core.sequences import joined
 from holdfast.memory.fence import fenced
 from holdfast.models.metering import metered
 
@@ -124,13 +126,13 @@ async def _failed(session: Session, what: str, error: Exception) -> None:
     await session.emit(MemoryEvent("failed", (), f"{what}: {type(error).__name__}: {error}"))
 
 
-def with_recalled(session: Session) -> tuple[Message, ...]:
+def with_recalled(session: Session) -> Sequence[Message]:
     """The thread's messages with what was recalled at the head of the turn's prompt."""
     messages, at, prompt = session.state.messages, session.turn.messages, _prompt(session)
     if session.recalled is None or prompt is None:
         return messages
     told = prompt.model_copy(update={"content": f"{session.recalled}\n\n{prompt.content or ''}"})
-    return (*messages[:at], told, *messages[at + 1 :])
+    return joined(messages[:at], (told,), messages[at + 1 :])
 
 
 def _prompt(session: Session) -> Message | None:

@@ -1,5 +1,6 @@
 """Threads that go back and branch off, and memories that go with them if they are to."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.agent.journal import settle_at, with_results
@@ -53,7 +54,7 @@ class TimeTravel:
         target = await self._where(head.info.thread_id, wanted)
         return {} if target is None else {"to": target.checkpoint_id, REWIND: target.sequence}
 
-    async def _where(self, thread_id: str, messages: tuple[Any, ...]) -> "CheckpointInfo | None":
+    async def _where(self, thread_id: str, messages: Sequence[Any]) -> "CheckpointInfo | None":
         """The newest checkpoint with just these messages."""
         after: str | None = None
         while True:

@@ -1,6 +1,7 @@
 """`diff`: what changed between two checkpoints."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -58,7 +59,7 @@ def _document(found: CheckpointDiff) -> dict[str, Any]:
     }
 
 
-def _elements(name: str, elements: tuple[Any, ...]) -> list[Any]:
+def _elements(name: str, elements: Sequence[Any]) -> list[Any]:
     return [json.loads(encode_element(name, element)) for element in elements]
 
 

@@ -1,5 +1,6 @@
 """Messages as people read them: who speaks, what is said, which tools are called."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from holdfast.cli import text
@@ -14,7 +15,7 @@ ROLE_STYLES = {
 }
 
 
-def print_messages(out: Output, messages: tuple[Message, ...]) -> None:
+def print_messages(out: Output, messages: Sequence[Message]) -> None:
     """A heading for each message at the margin, its text indented: no text can pass for a heading."""
     for message in messages:
         out.line()

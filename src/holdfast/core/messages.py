@@ -264,15 +264,16 @@ def decode_message(text: str) -> Message:
     return read_message(codec.loads(text, place="message"), "message")
 
 
-def decode_messages(texts: Sequence[str], *, place: str = "messages") -> list[Message]:
-    """The messages of many texts, at little more than the cost of parsing them. `Corrupt` names the index."""
+def decode_messages(texts: Sequence[str], *, place: str = "messages", start: int = 0) -> list[Message]:
+    """The messages of many texts, at little more than the cost of parsing them. `Corrupt` names the index, counted
+    from ``start``."""
     try:
         messages = _parse_plain("[" + ",".join(texts) + "]") if texts else []
         if len(messages) == len(texts):  # see load_many
             return messages
     except (ValueError, TypeError):
         pass  # typed values, lone surrogates, deep nesting or damage: the careful way tells which
-    return [read_message(doc, place, i) for i, doc in enumerate(load_many(texts, place))]
+    return [read_message(doc, place, i) for i, doc in enumerate(load_many(texts, place, start), start)]
 
 
 def _parse_plain(text: str) -> list[Message]:
@@ -287,8 +288,9 @@ def _parse_plain(text: str) -> list[Message]:
     return messages
 
 
-def load_many(texts: Sequence[str], place: str) -> list[Any]:
-    """The values of many codec texts, parsed in one go. `Corrupt` names the index of the bad one."""
+def load_many(texts: Sequence[str], place: str, start: int = 0) -> list[Any]:
+    """The values of many codec texts, parsed in one go. `Corrupt` names the index of the bad one, counted from
+    ``start``."""
     if not texts:
         return []
     try:
@@ -298,7 +300,7 @@ def load_many(texts: Sequence[str], place: str) -> list[Any]:
             return list(values)
     except (Corrupt, TypeError):
         pass
-    return [codec.loads(text, place=f"{place}[{index}]") for index, text in enumerate(texts)]
+    return [codec.loads(text, place=f"{place}[{index}]") for index, text in enumerate(texts, start)]
 
 
 def read_message(document: Any, place: str, index: int | None = None) -> Message:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, PlainSerializer, PlainValidator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    PlainSerializer,
+    PlainValidator,
+    SerializerFunctionWrapHandler,
+    ValidatorFunctionWrapHandler,
+    WrapSerializer,
+    WrapValidator,
+)
 
 from holdfast.core.frozen import freeze_mapping, thaw
+from holdfast.core.sequences import LazySequence
 
 FrozenMap = Annotated[
     Mapping[str, Any],
@@ -16,6 +27,25 @@ FrozenMap = Annotated[
     PlainSerializer(thaw, return_type=dict[str, Any]),
 ]
 """A mapping with string keys. Any goes in, a deeply frozen one is kept, `model_dump` gives a plain dict."""
+
+
+def _keep_lazy(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    return value if type(value) is LazySequence else handler(value)
+
+
+def _whole(value: Sequence[Any], handler: SerializerFunctionWrapHandler) -> Any:
+    return handler(tuple(value))
+
+
+if TYPE_CHECKING:
+    FrozenSequence = Sequence
+else:
+
+    class FrozenSequence:
+        """A tuple, or a stored list that is decoded where somebody looks at it."""
+
+        def __class_getitem__(cls, item: Any) -> Any:
+            return Annotated[tuple[item, ...], WrapValidator(_keep_lazy), WrapSerializer(_whole)]
 
 
 def as_utc(moment: datetime) -> datetime:

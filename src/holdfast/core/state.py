@@ -23,7 +23,8 @@ from holdfast.core.messages import (
     load_many,
     quote,
 )
-from holdfast.core.model import FrozenMap, FrozenModel, UtcDatetime, build
+from holdfast.core.model import FrozenMap, FrozenModel, FrozenSequence, UtcDatetime, build
+from holdfast.core.sequences import BLOCK, LazySequence, joined
 
 __all__ = [
     "LOGGED_FIELDS",
@@ -45,6 +46,7 @@ UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 LOGGED_FIELDS: Final = ("messages", "tool_executions", "confidence_history", "errors")
 """The fields that only grow from turn to turn: stored element by element, apart from the head."""
 
+_LAZY: Final = ("messages", "tool_executions")  # elements that can't be taken for their texts
 _COMPUTED: Final = ("tool_history", "total_tokens")
 _MICROSECOND: Final = timedelta(microseconds=1)
 
@@ -91,9 +93,9 @@ class AgentState(FrozenModel):
 
     agent_id: str = "agent"
     run_id: str = Field(default_factory=new_id)
-    messages: tuple[Message, ...] = ()
+    messages: FrozenSequence[Message] = ()
     iteration: Count = 0
-    tool_executions: tuple[ToolExecution, ...] = ()
+    tool_executions: FrozenSequence[ToolExecution] = ()
     confidence: Confidence = 0.0
     confidence_history: tuple[Confidence, ...] = ()
     metadata: FrozenMap = Field(default_factory=lambda: EMPTY)
@@ -146,7 +148,7 @@ class AgentState(FrozenModel):
         if not all(map(_is_message, added)):
             for index, message in enumerate(added):
                 _expect(f"messages[{index}]", message, Message)
-        return self._with(messages=self.messages + added)
+        return self._with(messages=joined(self.messages, added))
 
     def with_iteration(self, n: int | None = None) -> Self:
         """With `n` iterations, by default one more."""
@@ -163,7 +165,7 @@ class AgentState(FrozenModel):
                 "with_tool_execution() takes a ToolExecution, or a ToolResult and its ToolCall"
             )
         _expect("execution", execution, ToolExecution)
-        return self._with(tool_executions=(*self.tool_executions, execution))
+        return self._with(tool_executions=joined(self.tool_executions, (execution,)))
 
     def with_confidence(self, value: float) -> Self:
         """With that confidence, which is also added to the history."""
@@ -345,10 +347,14 @@ def _encode_execution(execution: ToolExecution) -> str:
     return codec.dumps(values, path="execution")
 
 
-def decode_state(head_text: str, lists: Mapping[str, Sequence[str]]) -> AgentState:
+def decode_state(
+    head_text: str, lists: Mapping[str, Sequence[str]], *, lazily_at: str | None = None
+) -> AgentState:
     """The state of a head and its logged elements' texts, upgraded if an older version wrote them.
 
     Damaged text raises `Corrupt` naming its place; a newer version's text raises `SchemaMismatch`.
+
+    ``lazily_at``: the texts are known to be what was stored there, so long lists are decoded where somebody looks.
     """
     head = codec.loads(head_text, place="state")
     if type(head) is not dict:
@@ -360,13 +366,31 @@ def decode_state(head_text: str, lists: Mapping[str, Sequence[str]]) -> AgentSta
     if unknown:
         raise Corrupt(f"state has unknown lists {sorted(unknown)}", place="state")
     logged = {
-        field: tuple([reader(item, field, index) for index, item in enumerate(load_many(texts, field))])
-        for field, reader in _READERS.items()
-        if (texts := lists.get(field))
+        field: _decode_list(field, texts, lazily_at) for field in LOGGED_FIELDS if (texts := lists.get(field))
     }
-    logged["messages"] = tuple(decode_messages(lists.get("messages", ())))
     state = _validated(AgentState, head, "state")
     return build(AgentState, {**state.__dict__, **logged}, set(AgentState.model_fields))
+
+
+def _decode_list(field: str, texts: Sequence[str], lazily_at: str | None) -> Sequence[Any]:
+    if lazily_at is None or field not in _LAZY or len(texts) <= 2 * BLOCK:
+        return tuple(_decode_elements(field, texts))
+
+    def decode(some: Sequence[str], start: int) -> Sequence[Any]:
+        try:
+            return _decode_elements(field, some, start)
+        except Corrupt as error:
+            place = f"{lazily_at}, {error.place}"
+            raise Corrupt(f"{lazily_at}: {error}", place=place) from error
+
+    return LazySequence(texts, decode)
+
+
+def _decode_elements(field: str, texts: Sequence[str], start: int = 0) -> Sequence[Any]:
+    if field == "messages":
+        return decode_messages(texts, start=start)
+    reader = _READERS[field]
+    return [reader(item, field, index) for index, item in enumerate(load_many(texts, field, start), start)]
 
 
 def _decode_upgraded(version: int, head_text: str, lists: Mapping[str, Sequence[str]]) -> AgentState:

@@ -15,6 +15,7 @@ from zlib import crc32
 
 from holdfast.core.errors import Corrupt
 from holdfast.core.messages import Message, encode_message
+from holdfast.core.sequences import LazySequence
 from holdfast.core.state import LOGGED_FIELDS, AgentState, encode_element, encode_head
 
 MAX_SEGMENTS = 32
@@ -46,18 +47,19 @@ class Entry(NamedTuple):
 
 
 class KnownList(NamedTuple):
-    """A stored list whose elements are at hand. ``at_end``: its last log has nothing after it."""
+    """A stored list whose elements are at hand. ``at_end``: its last log ends there too, with that ``seal``."""
 
     path: Path
-    elements: tuple[Any, ...]
+    elements: Sequence[Any]
     at_end: bool
+    seal: int | None = None
 
 
 class Parts(NamedTuple):
     """A state taken apart. ``encoders`` has for each list what gives the text of an element."""
 
     head: str
-    lists: Mapping[str, tuple[Any, ...]]
+    lists: Mapping[str, Sequence[Any]]
     encoders: Mapping[str, Callable[[Any], str]]
     searchable: str | None = None
 
@@ -83,9 +85,9 @@ def split_state(state: AgentState) -> Parts:
 _new = tuple.__new__
 
 
-def grow(known: KnownList, elements: tuple[Any, ...], place: "Place") -> tuple[KnownList, list[Entry]]:
+def grow(known: KnownList, elements: Sequence[Any], place: "Place") -> tuple[KnownList, list[Entry]]:
     """The list after it became ``elements``, and the entries that must be written for it."""
-    path, old, at_end = known
+    path, old, at_end, running = known
     shared, length = len(old), len(elements)
     if not begins_with(elements, old):
         shared = _common(old, elements)
@@ -98,22 +100,28 @@ def grow(known: KnownList, elements: tuple[Any, ...], place: "Place") -> tuple[K
     if path and at_end and path[-1].life == life:
         log = path[-1].log
         path = path[:-1]
+    else:
+        running = None
     if len(path) >= MAX_SEGMENTS:
-        log, path, shared = place.log, (), 0
+        log, path, shared, running = place.log, (), 0, None
     entries: list[Entry] = []
     for start in range(shared, length, MAX_LINES):
         added = elements[start : start + MAX_LINES]
         body = "\n".join(map(encode, added))
-        entries.append(_new(Entry, (life, log, start, len(added), searchable, seal_entry(start, body), body)))
+        running = seal_entry(running, start, body)
+        entries.append(_new(Entry, (life, log, start, len(added), searchable, running, body)))
     path = (*path, _new(Segment, (life, log, length)))
-    return _new(KnownList, (path, elements, True)), entries
+    return _new(KnownList, (path, elements, True, running)), entries
 
 
-def begins_with(elements: tuple[Any, ...], start: tuple[Any, ...]) -> bool:
+def begins_with(elements: Sequence[Any], start: Sequence[Any]) -> bool:
     """Whether the list is ``start``, or goes on after it."""
     length = len(start)
     if not length:
         return True
+    if not (type(elements) is type(start) is tuple):
+        known = elements.begins_with(start) if isinstance(elements, LazySequence) else None
+        return tuple(elements[:length]) == tuple(start) if known is None else known
     if len(elements) < length or elements[length - 1] is not start[-1]:
         return elements[:length] == start
     if type(start[0]) is not Message:
@@ -135,9 +143,13 @@ class Place(NamedTuple):
     searchable: int
 
 
-def seal_entry(position: int, body: str) -> int:
-    """A checksum over an entry: one that was damaged, or is in another's place, is found out."""
-    return crc32(body.encode(), position & 0xFFFFFFFF)
+def seal_entry(before: int | None, start: int, body: str) -> int:
+    """A checksum over a log up to and with this entry: one that was damaged, or is not in its place, is found out.
+
+    ``before``: the seal of the entry before, ``None`` for the first one, which begins the log at ``start``. So a log
+    can be checked as a whole: its seal is that of all bodies with line breaks between.
+    """
+    return crc32(body.encode(), start & 0xFFFFFFFF if before is None else crc32(b"\n", before))
 
 
 def read_entries(rows: Sequence[tuple[int, int, int, str]], start: int, end: int, place: str) -> list[str]:
@@ -146,16 +158,35 @@ def read_entries(rows: Sequence[tuple[int, int, int, str]], start: int, end: int
     :class:`Corrupt` if they are not just what was stored.
     """
     lines: list[str] = []
+    running: int | None = None
     for position, size, stored, body in rows:
-        if type(body) is not str or seal_entry(position, body) != stored:
-            raise Corrupt(f"{place}: the entry at position {position} is not what was stored", place=place)
-        found = body.split("\n")
-        if position != start + len(lines) or len(found) != size:
+        if position != start + len(lines):
             raise Corrupt(f"{place}: the entry at position {start + len(lines)} is missing", place=place)
-        lines += found
+        running = None if type(body) is not str else seal_entry(running, start, body)
+        if running is None or running != stored or body.count("\n") != size - 1:
+            raise Corrupt(f"{place}: the entry at position {position} is not what was stored", place=place)
+        lines += body.split("\n")
     if len(lines) < end - start:
         raise Corrupt(f"{place} has {start + len(lines)} of {end} entries", place=place)
     return lines[: end - start]
+
+
+def read_joined(pieces: Sequence[tuple[str, int, int]], start: int, end: int) -> list[tuple[str, int]] | None:
+    """The same out of a few pieces of the log: all bodies with a line break between, the last seal, and its end.
+
+    Texts with the number of their lines, or ``None`` if they are not just what was stored.
+    """
+    texts: list[tuple[str, int]] = []
+    at, running = start, None
+    for text, stored, after in pieces:
+        if type(text) is not str:
+            return None
+        running = seal_entry(running, start, text)
+        if running != stored or at + text.count("\n") + 1 != after:
+            return None
+        texts.append((text, min(after, end) - at))
+        at = after
+    return texts if at >= end else None
 
 
 def seal(
@@ -171,7 +202,7 @@ def seal(
 def dump_lists(lists: Mapping[str, KnownList], life: bytes) -> str:
     """As JSON; logs of the checkpoint's own life are written without it, so that the common case stays short."""
     text = ""
-    for name, (path, _, _) in lists.items():
+    for name, (path, *_) in lists.items():
         segments = ""
         for owner, log, end in path:
             segments += f",[{log},{end}]" if owner == life else f',["{owner.hex()}",{log},{end}]'

@@ -1,6 +1,6 @@
 """What the two contracts hand out: frozen objects, safe to keep and to share."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -73,8 +73,8 @@ class ListChange:
     """How a list grew or was edited: ``common`` leading elements are shared, then they part."""
 
     common: int
-    removed: tuple[Any, ...]
-    added: tuple[Any, ...]
+    removed: Sequence[Any]
+    added: Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True)

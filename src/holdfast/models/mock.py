@@ -77,8 +77,9 @@ def _reply(
     prompt = (messages[asked].content or "") if asked is not None else ""
     if recalled := _RECALLED.match(prompt):  # it tells something and asks for nothing
         prompt = prompt[recalled.end() :]
-        told = "\n".join(line.removeprefix("- ") for line in recalled["lines"].splitlines())
-        earlier = [Message.system(told), *earlier]
+        from holdfast.models.mock_recall import as_told
+
+        earlier = [*as_told(line.removeprefix("- ") for line in recalled["lines"].splitlines()), *earlier]
     system = "\n".join(one.content or "" for one in messages if one.role is Role.SYSTEM)
     results = [one for one in turn if one.role is Role.TOOL]
 

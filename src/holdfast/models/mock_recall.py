@@ -1,7 +1,7 @@
 """How the mock model answers without a tool: from what was said before, or with a polite acknowledgement."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from holdfast.core.messages import Message, Role
@@ -17,7 +17,7 @@ from holdfast.models.mock_words import (
     words,
 )
 
-__all__ = ["acknowledge", "converse", "second_person"]
+__all__ = ["acknowledge", "as_told", "converse", "second_person"]
 
 # Words that stand for each other in questions and facts about a person.
 _ALIKE: Final = tuple(
@@ -58,8 +58,33 @@ _SWAPS: Final = {
     "myself": "yourself",
     "am": "are",
 }
+# The two forms of a line that an agent with a memory shows: a fact, and what was said in an earlier conversation.
+_FACT: Final = re.compile(r"user (?P<predicate>\w+) (?P<rest>.+?)(?: \(since \d{4}-\d\d-\d\d\))?")
+_EPISODE: Final = re.compile(r"(?:\d{4}-\d\d-\d\d, )?(?P<speaker>user|assistant): (?P<text>.+)")
 _THANKS: Final = frozenset("thanks thank".split())
 _GREETINGS: Final = frozenset("hello hi hey good greetings".split())
+
+
+def as_told(lines: Iterable[str]) -> list[Message]:
+    """What an agent remembers, line by line, as if it had been said before: facts last, for they are what is so now."""
+    facts: list[Message] = []
+    said: list[Message] = []
+    for line in lines:
+        if fact := _FACT.fullmatch(line):
+            facts.append(Message.user(_first_person(fact["predicate"], fact["rest"])))
+        elif episode := _EPISODE.fullmatch(line):
+            if episode["speaker"] != "assistant":
+                said.append(Message.user(episode["text"]))
+        else:
+            said.append(Message.system(line))
+    return [*said, *facts]
+
+
+def _first_person(predicate: str, rest: str) -> str:
+    if predicate == "name" or predicate.startswith(("favorite", "favourite")):
+        return f"My {predicate} is {rest}".replace("  ", " ")
+    verb = {"is": "am", "has": "have"}.get(predicate) or predicate.removesuffix("s")
+    return f"I {verb} {rest}"
 
 
 def converse(prompt: str, earlier: Sequence[Message]) -> str:

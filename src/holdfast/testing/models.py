@@ -51,7 +51,7 @@ class _Recording:
         with self._lock:
             self._calls.append(ModelCall(tuple(messages), tuple(tools or ()), options))
             number = len(self._calls)
-        answer = await self._answer(number, messages, tools, options)
+        answer = await self._answer(number, list(messages), tools, options)
         response = as_response(answer)
         if self._usage is not None and not isinstance(answer, ModelResponse):
             response = replace(response, usage=self._usage)

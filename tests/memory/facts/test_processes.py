@@ -1,13 +1,13 @@
 """Eight processes that supersede one fact at the same time agree, and lose nothing."""
 
 import asyncio
-import multiprocessing
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
 from holdfast.memory.backends.sqlite_store import SQLiteStore
 from holdfast.memory.facts import Fact, FactStore
+from tests import forking
 from tests.memory.facts.writers import ROUNDS, Orders, move
 
 WRITERS = 8
@@ -17,8 +17,7 @@ BEFORE = datetime(2020, 1, 1, tzinfo=UTC)
 def race(orders: Orders) -> tuple[list[list[Fact]], list[Fact]]:
     """What each process sees in the end, and the history."""
     asyncio.run(_begin(orders.path))
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([move.__module__])
+    context = forking.context()
     barrier, answers = context.Barrier(WRITERS), context.Queue()
     processes = [
         context.Process(target=move, args=(number, orders, barrier, answers)) for number in range(WRITERS)

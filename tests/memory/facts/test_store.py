@@ -23,10 +23,15 @@ STORES: dict[str, Callable[[], BaseStore]] = {"memory": InMemoryStore, "sqlite":
 Test = Callable[[FactStore, FrozenClock], Awaitable[None]]
 
 
-@pytest.fixture(params=[*STORES, "postgres"])
+SERVERS = ("used_postgres", "plain_postgres", "postgres15")
+
+
+@pytest.fixture(
+    params=[*STORES, SERVERS[0], *(pytest.param(name, marks=pytest.mark.long) for name in SERVERS[1:])]
+)
 def run(request: pytest.FixtureRequest) -> Callable[[Test], None]:
     """Runs a test on the facts of a new store, with a clock that stands still."""
-    database: Database | None = request.getfixturevalue("postgres") if request.param == "postgres" else None
+    database: Database | None = request.getfixturevalue(request.param) if request.param in SERVERS else None
 
     def call(test: Test) -> None:
         async def body() -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from holdfast.memory.backends.memory_store import InMemoryStore
 from holdfast.memory.backends.sqlite_store import SQLiteStore
 from holdfast.memory.working import InMemoryManager, MemoryRecord, StoreMemoryManager, WorkingMemoryAgent
 from holdfast.testing.clock import FrozenClock
+from tests import forking
 from tests.memory.working.support import Appender, message, take_turns
 
 HELLO = {"conversation_id": "c1", "working_memory": "hello"}
@@ -132,7 +132,7 @@ def test_a_turn_that_is_always_too_late_gives_up_and_says_so(monkeypatch: pytest
 
 def test_processes_that_share_a_conversation_lose_no_turn(tmp_path: Path) -> None:
     path, names, count = tmp_path / "memory.db", "abcd", 6
-    with ProcessPoolExecutor(len(names), mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(len(names), mp_context=forking.context()) as pool:
         jobs = [pool.submit(take_turns, path, name, count) for name in names]
         assert [job.result(60) for job in jobs] == [["success"] * count] * len(names)
 

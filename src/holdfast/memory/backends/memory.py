@@ -111,7 +111,10 @@ class MemoryCheckpointer(BaseCheckpointer):
 
     async def _read(self, thread_id: str, checkpoint_id: str | None) -> Checkpoint | None:
         row = self._row(thread_id, checkpoint_id)
-        return None if row is None else Checkpoint(decode_state(row.head, row.lists), info_of(thread_id, row))
+        if row is None:
+            return None
+        state = decode_state(row.head, row.lists, lazily_at=f"checkpoint {row.checkpoint_id!r}")
+        return Checkpoint(state, info_of(thread_id, row))
 
     async def _info(self, thread_id: str, checkpoint_id: str | None) -> CheckpointInfo | None:
         row = self._row(thread_id, checkpoint_id)

@@ -5,13 +5,15 @@ from typing import Any, Final
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.memory.backends.mysql_engine import MYSQL, mysql_engine
-from holdfast.memory.backends.sql.dialect import Dialect
+from holdfast.memory.backends.sql.dialect import Dialect, Tables
 from holdfast.memory.backends.sql.items_schema import ItemTables, items_schema
 from holdfast.memory.backends.sql.items_store import VECTOR_CACHE_BYTES, SqlStore
 from holdfast.memory.backends.sql.items_versions import Slots
 from holdfast.memory.backends.sql.plan import FRESH, Statement, change, many, rows
+from holdfast.memory.backends.sql.schema import Schema, checkpoint_schema
 from holdfast.memory.backends.sql.server_engine import ServerEngine
 from holdfast.memory.backends.sql.slots import EVERY_SLOT, SLOTS
+from holdfast.memory.backends.sql.word_rows import WordRows
 from holdfast.memory.sync_store import SyncStore
 
 
@@ -69,6 +71,12 @@ _SLOTS: Final = AutoIncrementSlots()
 def mysql_items(table_name: str) -> ItemTables:
     """The names of a store's tables, in MySQL's dialect."""
     return ItemTables(MYSQL, table_name, _SLOTS)
+
+
+def mysql_schemas(table_name: str, items_table: str) -> tuple[Schema, ...]:
+    """The tables of a checkpointer, a saver and a store of these names."""
+    tables = Tables(MYSQL, WordRows(MYSQL), table_name)
+    return checkpoint_schema(tables, tables.text.ddl(tables.words)), items_schema(mysql_items(items_table))
 
 
 class MySQLStore(SqlStore):

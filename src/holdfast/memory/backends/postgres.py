@@ -3,33 +3,51 @@
 from typing import Any
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.core.errors import InvalidInput
 from holdfast.memory.backends.documents import DocumentBackend
-from holdfast.memory.backends.postgres_engine import DATABASE, POSTGRES, postgres_engine
+from holdfast.memory.backends.pgvector import index_for
+from holdfast.memory.backends.postgres_engine import DATABASE, POSTGRES, PostgresEngine, postgres_engine
+from holdfast.memory.backends.postgres_layout import Layout
 from holdfast.memory.backends.postgres_store import postgres_items
 from holdfast.memory.backends.postgres_words import Lexemes
 from holdfast.memory.backends.sql.binding import BoundEngine
 from holdfast.memory.backends.sql.checkpointer import SqlCheckpointer
 from holdfast.memory.backends.sql.dialect import Tables
-from holdfast.memory.backends.sql.items_schema import items_schema
 from holdfast.memory.backends.sql.saver import SqlCheckpointSaver
-from holdfast.memory.backends.sql.schema import Schema, checkpoint_schema
-from holdfast.memory.backends.sql.server_engine import ServerEngine
+from holdfast.memory.backends.sql.schema import Schema
 from holdfast.memory.saver import SyncCheckpointSaver
 from holdfast.memory.sync import SyncCheckpointer
+from holdfast.memory.vectors import parse_space
 
 
 def checkpoint_tables(
-    engine: ServerEngine, table_name: str, schema: str | None
+    engine: PostgresEngine, table_name: str, schema: str | None
 ) -> tuple[BoundEngine, Tables]:
     """The engine for the checkpoint tables under that prefix."""
     tables = Tables(POSTGRES, Lexemes(), table_name, schema)
-    return engine.using(checkpoint_schema(tables, tables.text.ddl(tables.words))), tables
+    return engine.using(engine.layout.threads(tables)), tables
 
 
-def postgres_schemas(table_name: str, items_table: str) -> tuple[Schema, ...]:
-    """The tables of a checkpointer, a saver and a store of these names, without the index that pgvector can have."""
-    tables = Tables(POSTGRES, Lexemes(), table_name)
-    return checkpoint_schema(tables, tables.text.ddl(tables.words)), items_schema(postgres_items(items_table))
+def postgres_schemas(
+    table_name: str,
+    items_table: str,
+    *,
+    dimension: int | None = None,
+    distance_metric: str = "COSINE",
+    **layout: Any,
+) -> tuple[Schema, ...]:
+    """The tables of a checkpointer, a saver and a store of these names; with ``dimension``, also the index that
+    pgvector can have for such vectors. Other options: those of `Layout`."""
+    made = Layout(**layout)
+    tables, items = Tables(POSTGRES, Lexemes(), table_name), postgres_items(items_table)
+    schemas = [made.threads(tables), made.items(items)]
+    if dimension is not None:
+        index = index_for(items, parse_space(dimension, distance_metric, None))
+        if index is None:
+            raise InvalidInput(f"pgvector has no index for {distance_metric} with {dimension} dimensions")
+        schemas.append(made.index(index))
+    securities = [schema.security.schema for schema in schemas if schema.security and made.row_security]
+    return (*schemas, *securities)
 
 
 class PostgreSQLCheckpointer(SqlCheckpointer):
@@ -38,6 +56,8 @@ class PostgreSQLCheckpointer(SqlCheckpointer):
     ``dsn`` is a URL or connection string, and overrides the parts. ``password`` may be a `SecretStr`.
     ``table_name`` is a prefix; ``schema`` is where the tables are, if not where the server looks first.
     ``auto_create_table=False`` runs with a role that may only read and write rows, and says which DDL is missing.
+    ``row_security=True``: the server itself must keep scopes apart; where its tables do, they are used so anyway.
+    ``partitions``: tables that are made now are in so many; others must be, if it is given.
     An ``engine`` that is given is shared: it is closed with this object only if ``owns_engine`` says so.
     """
 
@@ -56,10 +76,12 @@ class PostgreSQLCheckpointer(SqlCheckpointer):
         max_pool_size: int = 10,
         pool_timeout: float = 30.0,
         auto_create_table: bool = True,
+        row_security: bool = False,
+        partitions: int | None = None,
         ttl_seconds: float | None = None,
         text_index: bool = True,
         clock: Clock = SYSTEM_CLOCK,
-        engine: ServerEngine | None = None,
+        engine: PostgresEngine | None = None,
         owns_engine: bool = False,
         blocking: bool = False,
     ) -> None:
@@ -75,6 +97,8 @@ class PostgreSQLCheckpointer(SqlCheckpointer):
             max_pool_size=max_pool_size,
             pool_timeout=pool_timeout,
             auto_create_table=auto_create_table,
+            row_security=row_security,
+            partitions=partitions,
             blocking=blocking,
         )
         super().__init__(
@@ -120,7 +144,7 @@ class PostgreSQLCheckpointSaver(SqlCheckpointSaver):
         table_name: str = "holdfast",
         schema: str | None = None,
         clock: Clock = SYSTEM_CLOCK,
-        engine: ServerEngine | None = None,
+        engine: PostgresEngine | None = None,
         owns_engine: bool = False,
         **connection: Any,
     ) -> None:

@@ -2,10 +2,11 @@
 
 import asyncio
 import time
+from itertools import count
 from typing import Any
 
 from psycopg import AsyncConnection, Error
-from psycopg_pool import PoolTimeout
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from holdfast.core.errors import Unavailable
 
@@ -44,10 +45,42 @@ def remembering(base: Any, refused: list[Exception]) -> Any:
     return Remembering
 
 
-def _insist(task: asyncio.Task[Any] | None) -> None:
-    """Cancel until it is done. A pool's worker that is cancelled while it connects, because its loop ends, takes that
-    for a failure to connect and goes on: the loop would wait for it for ever."""
-    if task is not None and not task.done():
+_names = count(1)
+
+
+class EndingPool(AsyncConnectionPool[Any]):
+    """A pool whose tasks end with their event loop.
+
+    A worker that is cancelled while it connects or takes a connection back, because its loop ends, takes that for a
+    failure and goes on: the loop would wait for it for ever. So there is one more task, which is cancelled with them
+    and then insists.
+    """
+
+    def __init__(self, info: str, **options: Any) -> None:
+        super().__init__(info, name=f"holdfast-{next(_names)}", **options)
+        self._watching: asyncio.Task[None] | None = None
+
+    async def open(self, *args: Any, **options: Any) -> None:
+        self._watching = asyncio.create_task(self._watch())
+        await super().open(*args, **options)
+
+    async def close(self, *args: Any, **options: Any) -> None:
+        await super().close(*args, **options)
+        if self._watching is not None:
+            self._watching.cancel()
+
+    async def _watch(self) -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            for task in asyncio.all_tasks():
+                if task.get_name().startswith(f"{self.name}-"):
+                    _insist(task)
+
+
+def _insist(task: asyncio.Task[Any]) -> None:
+    """Cancel until it is done."""
+    if not task.done():
         task.cancel()
         task.get_loop().call_later(0.01, _insist, task)
 
@@ -60,9 +93,6 @@ def remembering_async(refused: list[Exception], made: Any) -> Any:
         async def connect(cls, *args: Any, **kwargs: Any) -> Any:
             try:
                 connection = await super().connect(*args, **kwargs)
-            except asyncio.CancelledError:
-                _insist(asyncio.current_task())
-                raise
             except Exception as error:
                 refused[:] = [error]
                 raise

@@ -3,9 +3,11 @@
 from typing import Any
 
 from holdfast.core.errors import MissingExtra
+from holdfast.memory.backends.postgres_layout import Layout
+from holdfast.memory.backends.postgres_security import FENCED
 from holdfast.memory.backends.sql.connecting import check_pool_sizes, revealed
 from holdfast.memory.backends.sql.dialect import Dialect, checked_identifier
-from holdfast.memory.backends.sql.server_engine import ServerEngine
+from holdfast.memory.backends.sql.server_engine import Driver, ServerEngine
 
 # A segment is [log, end], or [life, log, end] in another life; it begins where the one before it ends.
 _SPANS = """SELECT
@@ -34,6 +36,7 @@ POSTGRES = Dialect(
     id_text='TEXT COLLATE "C"',
     text="TEXT",
     number="BIGINT",
+    small="INTEGER",
     binary="BYTEA",
     row_number="BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
     find="STRPOS",
@@ -48,10 +51,21 @@ POSTGRES = Dialect(
     spans=_SPANS,
     metadata_indexes=_METADATA_INDEXES,
     metadata_contains=_CONTAINS,
+    # Long entries are compressed, and stay where they are while they fit: elsewhere they are cut into parts of 2 KB.
+    tuning=("ALTER TABLE {entries} ALTER COLUMN body SET STORAGE MAIN",),
     queued=True,
+    fenced=FENCED,
 )
 
 DATABASE = "holdfast"
+
+
+class PostgresEngine(ServerEngine):
+    """Plans on PostgreSQL, and how its tables are to be made."""
+
+    def __init__(self, driver: Driver, layout: Layout, *, auto_create_table: bool) -> None:
+        super().__init__(driver, auto_create_table=auto_create_table)
+        self.layout = layout
 
 
 def postgres_engine(
@@ -67,11 +81,14 @@ def postgres_engine(
     max_pool_size: int = 10,
     pool_timeout: float = 30.0,
     auto_create_table: bool = True,
+    row_security: bool = False,
+    partitions: int | None = None,
     blocking: bool = False,
-) -> ServerEngine:
+) -> PostgresEngine:
     """An engine on that database; ``dsn`` overrides the parts. ``password`` may be a `SecretStr`.
 
-    ``schema``: the tables are there, not where the server looks first. ``blocking``: for a synchronous twin.
+    ``schema``: the tables are there, not where the server looks first. ``row_security`` and ``partitions``: see
+    `Layout`. ``blocking``: for a synchronous twin.
     """
     try:
         from holdfast.memory.backends.postgres_driver import AsyncDriver, BlockingDriver, connection_info
@@ -79,10 +96,11 @@ def postgres_engine(
         raise MissingExtra("PostgreSQL", "postgres") from error
     if schema is not None:
         checked_identifier(schema, "schema")
+    layout = Layout(row_security, partitions)
     check_pool_sizes(min_pool_size, max_pool_size)
     parts = {"host": host, "port": port, "dbname": database, "user": user, "password": revealed(password)}
     info = connection_info(dsn, parts)
     driver = (BlockingDriver if blocking else AsyncDriver)(
         info, schema=schema, min_size=min_pool_size, max_size=max_pool_size, pool_timeout=pool_timeout
     )
-    return ServerEngine(driver, auto_create_table=auto_create_table)
+    return PostgresEngine(driver, layout, auto_create_table=auto_create_table)

@@ -4,18 +4,19 @@ psycopg's cursors take several times as long for this as libpq itself, which is 
 have few types of parameters, and none is prepared (a pooler in transaction mode would not know it the next time).
 """
 
+import select
+import time
 from collections.abc import Generator, Sequence
-from functools import lru_cache
 from typing import Any
 
 from psycopg import AsyncConnection, Connection, abc, errors, generators, pq
 from psycopg.adapt import Transformer
 
+from holdfast.memory.backends.postgres_texts import encoded, fused, guarding, numbered
 from holdfast.memory.backends.postgres_turn import Turn
 from holdfast.memory.backends.sql.plan import GUARD, Batch, Statement
 
 _BINARY = 1
-_INT8, _FLOAT8, _BOOL, _BYTEA = 20, 701, 16, 17
 _DIVISION_BY_ZERO = "22012"
 _BEGIN = {
     "write": b"BEGIN ISOLATION LEVEL READ COMMITTED",
@@ -28,30 +29,30 @@ AnyConnection = AsyncConnection[Any] | Connection[Any]
 Answers = list[tuple[int, list[Any]]]
 
 
-@lru_cache(maxsize=4096)
-def numbered(sql: str) -> bytes:
-    """The statement with `$1`, `$2`, ... for its question marks; none of ours has one for another purpose."""
-    first, *rest = sql.split("?")
-    return "".join([first, *(f"${number}{part}" for number, part in enumerate(rest, 1))]).encode()
-
-
-@lru_cache(maxsize=1024)
-def guarding(sql: str) -> bytes:
-    """A change that fails, and the whole pipeline with it, if it changes nothing; else it answers with the number."""
-    return (
-        b"WITH held AS ("
-        + numbered(sql)
-        + b" RETURNING 1) SELECT COUNT(*) / CAST(COUNT(*) > 0 AS INTEGER) FROM held"
-    )
-
-
 class PgSession:
     """A connection while one plan uses it."""
 
     def __init__(self, connection: AnyConnection) -> None:
         self.connection = connection
+        self.since = time.monotonic()
+        self.home: Any = None  # the pool that it goes back to, where there are several
+        self._heard: select.poll | None = None
         self._writes = False
         self._stale = False  # a guard has ended the transaction; the server still waits to be told
+
+    @property
+    def idle(self) -> bool:
+        """Whether the server waits for something new."""
+        return self.connection.pgconn.transaction_status == pq.TransactionStatus.IDLE
+
+    def silent(self) -> bool:
+        """A server that speaks to an idle connection says goodbye: nothing was sent, so nothing is in doubt."""
+        if self._heard is None:
+            if self.connection.closed:
+                return False
+            self._heard = select.poll()
+            self._heard.register(self.connection.pgconn.socket, select.POLLIN)
+        return not self._heard.poll(0)
 
     @property
     def in_transaction(self) -> bool:
@@ -59,6 +60,9 @@ class PgSession:
 
     async def run(self, batch: Batch, begin: str, *, commit: bool, dirty: bool) -> list[Any]:
         """See `sql.server_engine.Session`."""
+        if commit and begin == "write" and not self._stale and (one := fused(batch)) is not None:
+            held = await self._alone(*one)
+            return [held] * (len(batch) if held else 1)
         results: list[Any] = []
         if dirty:  # one guard at a time, so that a failing one takes nothing with it
             while cut := next((i for i, statement in enumerate(batch) if statement.mark & GUARD), -1) + 1:
@@ -97,6 +101,22 @@ class PgSession:
             self._stale = self.in_transaction
             return failed.results
 
+    async def _alone(self, command: bytes, params: Sequence[Any]) -> int:
+        """One statement that is a transaction by itself; how many rows it changed."""
+        connection = self.connection
+        pgconn = connection.pgconn
+        values, types, formats = encoded(params)
+        pgconn.send_query_params(command, values, types, formats, _BINARY)
+        steps = generators.execute(pgconn)
+        if isinstance(connection, Connection):
+            answers = connection.wait(steps)
+        else:
+            answers = await Turn(steps, pgconn.socket, finishes=True)
+        answer = answers[-1]
+        if answer.status == pq.ExecStatus.FATAL_ERROR:
+            raise errors.error_from_result(answer)
+        return answer.command_tuples or 0
+
 
 class _GuardFailed(Exception):
     def __init__(self, results: list[Any]) -> None:
@@ -133,14 +153,14 @@ class _Pipeline:
         expected: list[int] = []
         for command, rows in self._send:
             if len(rows) == 1:
-                values, types, formats = _encoded(rows[0])
+                values, types, formats = encoded(rows[0])
                 pgconn.send_query_params(command, values, types, formats, _BINARY)
                 expected.append(1)
             elif rows:
                 # The statement without a name is there until the next one: it is sent once.
                 pgconn.send_prepare(b"", command)
                 for row in rows:
-                    values, _, formats = _encoded(row)
+                    values, _, formats = encoded(row)
                     pgconn.send_query_prepared(b"", values, formats, _BINARY)
                 expected.append(len(rows) + 1)
             else:
@@ -183,29 +203,3 @@ class _Pipeline:
         self._transformer.set_pgresult(answer)
         rows: list[Any] = self._transformer.load_rows(0, count, tuple)
         return rows
-
-
-def _encoded(params: Sequence[Any]) -> tuple[list[Any], list[int], list[int]]:
-    """Values, types and formats. Text has no type: the server finds the one that its place wants."""
-    values: list[Any] = []
-    types: list[int] = []
-    formats: list[int] = []
-    for value in params:
-        kind = type(value)
-        oid = text = 0
-        if kind is str:
-            encoded: Any = value.encode()
-        elif value is None:
-            encoded = None
-        elif kind is int:
-            encoded, oid = b"%d" % value, _INT8
-        elif kind is bool:
-            encoded, oid = (b"t" if value else b"f"), _BOOL
-        elif kind is float:
-            encoded, oid = repr(value).encode(), _FLOAT8
-        else:
-            encoded, oid, text = bytes(value), _BYTEA, _BINARY
-        values.append(encoded)
-        types.append(oid)
-        formats.append(text)
-    return values, types, formats

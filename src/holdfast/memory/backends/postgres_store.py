@@ -11,14 +11,13 @@ from holdfast.core.errors import HoldfastError, SchemaMismatch
 from holdfast.memory import blocking as twins
 from holdfast.memory import validate
 from holdfast.memory.backends import pgvector, pgvector_search
-from holdfast.memory.backends.postgres_engine import DATABASE, POSTGRES, postgres_engine
+from holdfast.memory.backends.postgres_engine import DATABASE, POSTGRES, PostgresEngine, postgres_engine
 from holdfast.memory.backends.sql.binding import BoundEngine
 from holdfast.memory.backends.sql.dialect import Dialect
-from holdfast.memory.backends.sql.items_schema import ItemTables, items_schema
+from holdfast.memory.backends.sql.items_schema import ItemTables
 from holdfast.memory.backends.sql.items_store import VECTOR_CACHE_BYTES, SqlStore
 from holdfast.memory.backends.sql.items_versions import Slots
 from holdfast.memory.backends.sql.plan import FRESH, Statement, change, many, rows
-from holdfast.memory.backends.sql.server_engine import ServerEngine
 from holdfast.memory.backends.sql.slots import SLOTS
 from holdfast.memory.store_requests import StoredHit, VectorRequest
 from holdfast.memory.sync_store import SyncStore
@@ -123,8 +122,10 @@ class PostgresStore(SqlStore):
         max_pool_size: int = 10,
         pool_timeout: float = 30.0,
         auto_create_table: bool = True,
+        row_security: bool = False,
+        partitions: int | None = None,
         clock: Clock = SYSTEM_CLOCK,
-        engine: ServerEngine | None = None,
+        engine: PostgresEngine | None = None,
         owns_engine: bool = False,
         blocking: bool = False,
     ) -> None:
@@ -141,10 +142,12 @@ class PostgresStore(SqlStore):
             max_pool_size=max_pool_size,
             pool_timeout=pool_timeout,
             auto_create_table=auto_create_table,
+            row_security=row_security,
+            partitions=partitions,
             blocking=blocking,
         )
         super().__init__(
-            used.using(items_schema(tables)),
+            used.using(used.layout.items(tables)),
             tables,
             dimension=dimension,
             distance_metric=distance_metric,
@@ -168,7 +171,8 @@ class PostgresStore(SqlStore):
             or (index := pgvector.index_for(self._tables, self._space, self._large)) is None
         ):
             return None
-        return _Index(index, self._shared_engine.using(pgvector.index_schema(index)))
+        used = self._shared_engine
+        return _Index(index, used.using(used.layout.index(index)))
 
     async def vector_search_by(self, namespace: Sequence[str]) -> Literal["exact", "hnsw"]:
         """How vectors of that namespace are searched now: compared one by one, or by pgvector's index."""
@@ -176,7 +180,7 @@ class PostgresStore(SqlStore):
         place = validate.namespace(namespace)
         if (used := await self._usable_index()) is None:
             return "exact"
-        indexed = await used.engine.read(partial(pgvector.is_indexed, used.index, place))
+        indexed = await used.engine.within(place).read(partial(pgvector.is_indexed, used.index, place))
         return "hnsw" if indexed else "exact"
 
     async def index_vectors(self) -> int:
@@ -196,9 +200,10 @@ class PostgresStore(SqlStore):
     async def _nearest(self, request: VectorRequest) -> list[StoredHit]:
         if (used := await self._usable_index()) is None:
             return await super()._nearest(request)
-        answer = await used.engine.read(partial(pgvector_search.nearest, used.index, self._matrices, request))
+        engine = used.engine.within(request.namespace)
+        answer = await engine.read(partial(pgvector_search.nearest, used.index, self._matrices, request))
         if answer.ns_id_to_index:
-            used.engine.later(partial(pgvector.add_newer, used.index, answer.ns_id_to_index))
+            engine.later(partial(pgvector.add_newer, used.index, answer.ns_id_to_index))
         return answer.hits
 
     async def _usable_index(self) -> "_Index | None":
@@ -207,8 +212,9 @@ class PostgresStore(SqlStore):
             return self._index
         try:
             # Its table refers to those of the items: they are first.
-            found = await self._engine.read(pgvector.is_installed)
-            if found and await self._index.engine.read(partial(pgvector.is_allowed, self._index.index)):
+            found = await self._engine.within().read(pgvector.is_installed)
+            allowed = partial(pgvector.is_allowed, self._index.index)
+            if found and await self._index.engine.within().read(allowed):
                 self._index_is_there = True
                 return self._index
         except SchemaMismatch:

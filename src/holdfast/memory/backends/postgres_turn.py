@@ -7,14 +7,14 @@ from typing import Any
 from psycopg.waiting import Ready, Wait
 
 
-class Turn(asyncio.Future[None]):
+class Turn(asyncio.Future[Any]):
     """One exchange on the running event loop: it is woken when there is something to read, and goes on in place.
 
     ``finishes``: it can't be cancelled once it has begun. (A task whose future refuses to be cancelled is cancelled as
     soon as that future has a result.) psycopg's own way takes a task, an event and several turns of the loop.
     """
 
-    def __init__(self, steps: Generator[Any, Any, None], descriptor: int, *, finishes: bool) -> None:
+    def __init__(self, steps: Generator[Any, Any, Any], descriptor: int, *, finishes: bool) -> None:
         self._running = asyncio.get_running_loop()
         super().__init__(loop=self._running)
         self._steps = steps
@@ -28,9 +28,9 @@ class Turn(asyncio.Future[None]):
             return
         try:
             wanted = self._steps.send(ready)
-        except StopIteration:
+        except StopIteration as stop:
             self._stop_listening()
-            self.set_result(None)
+            self.set_result(stop.value)
         except Exception as error:
             self._stop_listening()
             self.set_exception(error)

@@ -50,7 +50,8 @@ class StatedFacts(BaseModel):
 
 
 def facts_by_rules(text: str, said_at: datetime) -> list[Fact]:
-    """What the text says of its author in so many words."""
+    """What the text says of its author in so many words. True since it was said, whatever time the text names: what was
+    said before may be of a later day than that, and is still what this takes the place of."""
     return [
         Fact("user", said.predicate, said.object, confidence=_BY_RULE, valid_from=said_at)
         for said in statements(text)

@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from holdfast.memory.extract.gate import has_secret, is_junk
+from holdfast.memory.recall.dates import without_time
 
 __all__ = ["Statement", "statements"]
 
-_END: Final = r"(?=\s*(?:[.;!?\n,]|\s(?:and|but|so|because|which|who|that|since|for|when|while|though)\b|$))"
+_END: Final = (
+    r"(?=\s*(?:[.;!?\n,]|\s(?:and|but|so|because|which|who|that|since|for|when|while(?!\s+ago)|though)\b|$))"
+)
 _VALUE: Final = rf"(?P<value>[^.;!?\n,]{{2,80}}?){_END}"
 _I: Final = r"\b(?:i|we)\s+(?:(?:also|now|really|usually|mostly|always|currently|still)\s+)*"
 _IM: Final = r"\bi(?:'m|\s+am)\s+(?:(?:also|now|really|currently)\s+)*"
@@ -63,9 +66,12 @@ _RULES: Final = tuple(
     )
 )
 _TRAILING: Final = re.compile(
-    r"\s+(?:now|nowadays|currently|today|again|too|as\s+well|anymore|these\s+days|at\s+the\s+moment)$",
+    r"\s+(?:now|nowadays|currently|today|recently|lately|again|too|as\s+well|anymore|these\s+days|at\s+the\s+moment"
+    r"|(?:a|some|a\s+long)\s+(?:while|time)\s+ago)$",
     re.IGNORECASE,
 )
+# What is so since a time that may be said behind it.
+_TIMED: Final = frozenset({"lives_in", "works_at", "works_as", "works_on"})
 # What a clause goes on with when its object stands before it ("which region I prefer for inference").
 _NO_VALUE: Final = re.compile(
     r"(?:for|to|in|on|at|with|of|from|by|and|or|that|which|it|this|them|most|best|least)\b", re.IGNORECASE
@@ -83,6 +89,7 @@ def statements(text: str) -> list[Statement]:
         for predicate, single, words, pattern in _RULES:
             for match in pattern.finditer(sentence):
                 value = _TRAILING.sub("", match["value"].strip().rstrip(".!?,;: "))
+                value = without_time(value) if predicate in _TIMED else value
                 thing = match.groupdict().get("thing")
                 name = predicate if thing is None else f"{predicate}_{'_'.join(thing.lower().split())}"
                 if value and not _NO_VALUE.match(value):

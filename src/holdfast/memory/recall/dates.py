@@ -82,6 +82,7 @@ _TIME_WORDS: Final = frozenset(
     )
 )
 _WORD: Final = re.compile(r"[a-z]+")
+_PREPOSITION: Final = re.compile(r"\s+(?:in|on|at|since|around|about|from)\s+$", re.IGNORECASE)
 _MAX_DAY_WORDS: Final = 10
 _MAX_MONTH_WORDS: Final = 4
 
@@ -128,6 +129,12 @@ def spans(text: str, now: datetime) -> list[Span]:
                 found.append((match.start(), Span(_midnight(bounds[0]), _midnight(bounds[1]), yearly)))
             rest = rest[: match.start()] + "#" * len(match[0]) + rest[match.end() :]
     return [span for _, span in sorted(found, key=lambda pair: pair[0])]
+
+
+def without_time(text: str) -> str:
+    """A text without the time that it ends with ("Lyon last week"), unless it is nothing else."""
+    starts = [m.start() for _, form in _FORMS for m in form.finditer(text) if m.end() == len(text)]
+    return _PREPOSITION.sub("", text[: min(starts, default=len(text))]).rstrip() or text
 
 
 def time_words(at_us: int) -> str:

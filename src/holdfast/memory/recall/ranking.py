@@ -173,49 +173,57 @@ def _around(
     candidates: Sequence[Candidate], own: Sequence[Mapping[str, float]], context: Sequence[float]
 ) -> dict[str, dict[int, float]]:
     """A word counts once at a place: where it is said nearest. Turns share what they talk about."""
-    around: dict[str, dict[int, _Given | list[_Given]]] = {}
+    groups: dict[str, list[tuple[int, Mapping[str, float]]]] = {}
     for candidate, given in zip(candidates, own, strict=True):
         group, ordinal = candidate.group, candidate.ordinal
-        if not given or group is None or ordinal is None:
-            continue
-        full = sum(given.values())
-        places = around.setdefault(group, {})
-        _note(places, ordinal, (full, given, 1.0))
-        for step, weight in enumerate(context, start=1):
-            less = (full * weight, given, weight)
-            _note(places, ordinal - step, less)
-            _note(places, ordinal + step, less)
-    return {
-        group: {
-            ordinal: here[0] if isinstance(here, tuple) else _most(here) for ordinal, here in places.items()
-        }
-        for group, places in around.items()
-    }
+        if given and group is not None and ordinal is not None:
+            groups.setdefault(group, []).append((ordinal, given))
+    steps = [(0, 1.0)]
+    for step, weight in enumerate(context, start=1):
+        steps += [(-step, weight), (step, weight)]
+    reach = 2 * len(context)
+    around: dict[str, dict[int, float]] = {}
+    for group, standing in groups.items():
+        standing.sort(key=_ordinal)
+        places = around[group] = {}
+        last = len(standing) - 1
+        first = 0
+        for at, (ordinal, _) in enumerate(standing):
+            if at < last and standing[at + 1][0] - ordinal <= reach:
+                continue
+            if first == at:  # nobody else is near
+                full = sum(standing[at][1].values())
+                for step, weight in steps:
+                    places[ordinal + step] = full * weight
+            else:
+                _add_cluster(places, standing[first : at + 1], steps)
+            first = at + 1
+    return around
 
 
-_Given = tuple[float, Mapping[str, float], float]
-"""The sum of what a candidate gives to a place, what each term gives, and how much of it."""
+def _ordinal(standing: tuple[int, Mapping[str, float]]) -> int:
+    return standing[0]
 
 
-def _note(places: "dict[int, _Given | list[_Given]]", ordinal: int, given: _Given) -> None:
-    here = places.get(ordinal)
-    if here is None:
-        places[ordinal] = given
-    elif isinstance(here, list):
-        here.append(given)
-    else:
-        places[ordinal] = [here, given]
-
-
-def _most(here: Sequence[_Given]) -> float:
-    """The sum of the most that each term gives."""
-    best: dict[str, float] = {}
-    for _, given, weight in here:
-        for term, value in given.items():
-            here_given = value * weight
-            if here_given > best.get(term, 0.0):
-                best[term] = here_given
-    return sum(best.values())
+def _add_cluster(
+    places: dict[int, float],
+    cluster: Sequence[tuple[int, Mapping[str, float]]],
+    steps: Sequence[tuple[int, float]],
+) -> None:
+    """Where several are near each other: the sum of the most that each term gives."""
+    best: dict[int, dict[str, float]] = {}
+    for ordinal, given in cluster:
+        for step, weight in steps:
+            here = best.get(ordinal + step)
+            if here is None:
+                best[ordinal + step] = {term: value * weight for term, value in given.items()}
+                continue
+            for term, value in given.items():
+                less = value * weight
+                if less > here.get(term, 0.0):
+                    here[term] = less
+    for place, here in best.items():
+        places[place] = sum(here.values())
 
 
 def _sessions(candidates: Sequence[Candidate], own: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -394,6 +402,14 @@ def _is_repeated(one: Candidate, kin: Iterable[Candidate], texts: dict[int, froz
 
 
 def _words(candidate: Candidate) -> frozenset[str]:
-    value = codec.loads(candidate.item.value)
+    stored = candidate.item.value
+    if (
+        stored.startswith(_TEXT_FIRST) and "\\" not in stored and "$" not in stored
+    ):  # most are as they are written
+        return frozenset(stored[len(_TEXT_FIRST) : stored.index('"', len(_TEXT_FIRST))].casefold().split())
+    value = codec.loads(stored)
     text = value.get("text") if isinstance(value, dict) else None
     return frozenset((text if isinstance(text, str) else value_text(value)).casefold().split())
+
+
+_TEXT_FIRST = '{"text":"'

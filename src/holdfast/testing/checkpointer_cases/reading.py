@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import InvalidInput
-from holdfast.core.messages import Message
+from holdfast.core.messages import Message, ToolCall, ToolResult
+from holdfast.core.state import AgentState
 from holdfast.memory.cursors import encode_cursor
 from holdfast.memory.records import FieldChange, ListChange
 from holdfast.testing.checkpointer_cases.base import (
@@ -47,6 +48,44 @@ class ReadingCases(CheckpointerCases):
             assert await checkpointer.delete("missing") is False
             assert await checkpointer.diff("missing", "c1") is None
             assert await checkpointer.exists("there", "c1") is True
+
+    async def test_a_long_thread_is_all_there_and_goes_on(self, open_checkpointer: OpenCheckpointer) -> None:
+        """Long lists may be decoded where somebody looks: that must not be seen."""
+        call = ToolCall(id="c", name="look", arguments={"n": [1, True]})
+        found = ToolResult(tool_call_id="c", name="look", content="x")
+        state = AgentState().with_messages(Message.user(f"{n} \u20ac \ud800" * (n % 3)) for n in range(700))
+        for _ in range(200):
+            state = state.with_tool_execution(found, call)
+        async with open_checkpointer() as checkpointer:
+            await checkpointer.save(state, "t", "c1")
+            for n in range(3):
+                state = state.with_message(Message.assistant(str(n), tool_calls=[call]))
+                await checkpointer.save(state, "t", f"d{n}")
+            loaded = await checkpointer.load("t")
+            assert loaded is not None
+            assert (len(loaded.messages), loaded.messages[-1]) == (703, state.messages[-1])
+            assert loaded.messages[650:] == state.messages[650:]
+            longer = loaded.with_message(Message.user("more"))
+            await checkpointer.save(longer, "t", "c2")
+            edited = loaded.model_copy(
+                update={"messages": [*loaded.messages[:300], Message.user("other"), *loaded.messages[301:]]}
+            )
+            await checkpointer.save(edited, "t", "c3")
+            await checkpointer.save(longer.model_copy(update={"messages": longer.messages[:400]}), "t", "c4")
+            assert loaded == state
+            assert state.messages == loaded.messages
+            assert loaded.tool_executions == state.tool_executions
+            assert loaded.model_dump() == state.model_dump()
+            again = await checkpointer.load("t", "c2")
+            assert again is not None
+            assert [*again.messages] == [*state.messages, Message.user("more")]
+            other = await checkpointer.load("t", "c3")
+            assert other is not None
+            assert [at for at, m in enumerate(other.messages) if m != state.messages[at]] == [300]
+            cut = await checkpointer.load("t")
+            assert cut is not None
+            assert cut.messages == state.messages[:400]
+            assert await checkpointer.load("t", "d2") == state
 
     async def test_head_and_get_tell_what_history_tells(self, open_checkpointer: OpenCheckpointer) -> None:
         async with open_checkpointer() as checkpointer:

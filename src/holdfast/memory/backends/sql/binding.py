@@ -1,7 +1,7 @@
 """An engine for one component's tables."""
 
 from collections.abc import Awaitable, Coroutine
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from holdfast.memory.backends.sql.plan import PlanFactory
 from holdfast.memory.backends.sql.schema import Schema
@@ -27,6 +27,10 @@ class BoundEngine:
     def __init__(self, engine: SchemaEngine, schema: Schema) -> None:
         self.engine = engine
         self._schema = schema
+
+    def within(self, *places: Any) -> Self:
+        """See `Engine.within`. There is nothing to tell a database that doesn't see to it itself."""
+        return self
 
     def read(self, plan: PlanFactory[T]) -> Awaitable[T]:
         return self.engine.read(plan, self._schema)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 from holdfast.core import codec
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
@@ -44,7 +44,8 @@ class SqlCheckpointer(BaseCheckpointer):
         owns_engine: bool = True,
     ) -> None:
         super().__init__(clock=clock, ttl_seconds=ttl_seconds)
-        self._engine = engine
+        self._everywhere = engine
+        self._engine = engine.within(encode_scope(None))
         self._owns_engine = owns_engine
         self._tables = tables
         self._heads = Heads()
@@ -55,6 +56,11 @@ class SqlCheckpointer(BaseCheckpointer):
     @property
     def capabilities(self) -> CheckpointerCapabilities:
         return _WITH_SEARCH if self._index_text else _WITHOUT_SEARCH
+
+    def _view(self, scope: str | None) -> Self:
+        view = super()._view(scope)
+        view._engine = self._everywhere.within(encode_scope(scope))
+        return view
 
     # ── saving and loading ────────────────────────────────────────────────────────────────────────
 
@@ -82,7 +88,7 @@ class SqlCheckpointer(BaseCheckpointer):
                 return None
             thread, row = found
             stored, lists = yield from reading.read_lists(self._tables, row)
-            state = reading.decode(row, lists, decode_state)
+            state = reading.decode(row, lists, partial(decode_state, lazily_at=row.place))
             if row.seq == thread.head_seq:
                 self._heads.remember(key, _known(thread.life, thread.next_seq, row, stored, state))
             return Checkpoint(state, row.info(thread_id))
@@ -215,7 +221,7 @@ class SqlCheckpointer(BaseCheckpointer):
 
     async def _scopes(self) -> list[str | None]:
         now = self._clock.now_us()
-        found = await self._engine.read(
+        found = await self._everywhere.read(
             lambda: fetch(
                 f"SELECT DISTINCT scope FROM {self._tables.threads} WHERE ns = ?"
                 " AND (expires_at IS NULL OR expires_at > ?)",
@@ -260,7 +266,17 @@ class SqlCheckpointer(BaseCheckpointer):
     async def _catch_up(self) -> None:
         self._unindexed[0] = 0
         while await self._engine.read(lambda: text_index.lag(self._tables)) > 0:
-            await self._engine.write(partial(text_index.catch_up, self._tables))
+            if await self._engine.write(partial(text_index.catch_up, self._tables)) == text_index.NOT_MINE:
+                await self._index_anew()
+
+    async def _index_anew(self) -> None:
+        """Another analyser made the index, and the database keeps tenants apart: for each of them, by an operator."""
+        found = await self._everywhere.read(
+            lambda: fetch(f"SELECT DISTINCT scope FROM {self._tables.threads}")
+        )
+        for (scope,) in found:
+            await self._everywhere.within(scope).write(partial(text_index.list_all, self._tables))
+        await self._everywhere.write(partial(text_index.note_analyser, self._tables))
 
 
 def stats(t: Tables, scope: str, now: int) -> Plan[CheckpointerStats]:

@@ -30,6 +30,7 @@ class Dialect:
     greatest: str  # function that gives the greatest of its arguments
     clustered: str  # suffix of a table that is stored in the order of its primary key
     partial_indexes: bool = False  # whether an index may leave rows out
+    small: str = ""  # type of a 32-bit integer, where that takes less space
     bind_key: Callable[[bytes], bytes | bytearray] = bytes  # how its driver takes a key the quickest
     bind_document: Callable[[str], str | None] = (
         str  # how it takes JSON that the database looks into, if it can hold it
@@ -42,15 +43,27 @@ class Dialect:
     settling: str = ""
     # What the column `c.lists` leads through, as rows: life, log, first_pos, end_pos; with it, one batch reads a state.
     spans: str = ""
+    # One row for many entries, which takes less time to read: their bodies with line breaks between, the last one's
+    # seal, and where that ends.
+    joined: str = ""
     # Metadata as the database's own JSON: its indexes (of ``{table}``, names begin with ``{prefix}``), and a condition
     # on the column `c.metadata`, with a JSON object as parameter, that all rows which contain it meet.
     metadata_indexes: tuple[str, ...] = ()
     metadata_contains: str = ""
+    # What makes the tables smaller: statements about the table ``{entries}``.
+    tuning: tuple[str, ...] = ()
     # What is to be indexed is listed in a table: row numbers may be committed out of order.
     queued: bool = False
     # The numbers of saves come from a table of ours instead, in the order of the commits.
     counted: bool = False
+    # A query that tells whether the database shows this transaction a tenant's rows only, where it can.
+    fenced: str = ""
     path_text: str = ""  # type of an encoded namespace of any depth, if it is not that of an id
+
+    @property
+    def count(self) -> str:
+        """The type of a number that is never large: a position in a list, a mark."""
+        return self.small or self.number
 
     def where(self, condition: str) -> str:
         """Leave other rows out of an index, where the database can; the index is right either way."""

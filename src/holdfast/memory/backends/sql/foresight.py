@@ -56,7 +56,7 @@ def foresee_save(
     answers = _Answers(
         t, key, encoded_id, [*found[:2], *found[3 : 3 + len(twin)]], found[-1] if lists else None
     )
-    answers.ends = {(bytes(life), log): end for life, log, end in found[2]}
+    answers.ends = {(bytes(life), log): (end, seal) for life, log, end, seal in found[2]}
     running = plan()
     try:
         asked = next(running)
@@ -125,12 +125,12 @@ def _entries(t: Tables, source: tuple[str, tuple[Any, ...]]) -> Statement:
 
 
 def _ends(t: Tables, source: tuple[str, tuple[Any, ...]]) -> Statement:
-    """Where the logs of the checkpoint's lists end."""
+    """Where the logs of the checkpoint's lists end, and with which seals."""
     each = (
-        f"LATERAL (SELECT e.pos + e.size AS log_end FROM {t.entries} e WHERE e.life = s.life AND e.log = s.log"
+        f"LATERAL (SELECT e.pos + e.size AS log_end, e.seal FROM {t.entries} e WHERE e.life = s.life AND e.log = s.log"
         " ORDER BY e.pos DESC LIMIT 1) e"
     )
-    return _joined(t, "s.life, s.log, e.log_end", each, source)
+    return _joined(t, "s.life, s.log, e.log_end, e.seal", each, source)
 
 
 def _joined(t: Tables, columns: str, each: str, source: tuple[str, tuple[Any, ...]]) -> Statement:
@@ -160,7 +160,7 @@ class _Answers:
         self._entries_sql = reading.entries_sql(t)
         self._ends_sql = reading.log_end_sql(t)
         self._logs: dict[tuple[bytes, int], list[Row]] | None = None
-        self.ends: dict[tuple[bytes, int], int] = {}
+        self.ends: dict[tuple[bytes, int], tuple[int, int]] = {}
         thread_rows, *checkpoints = found
         for lock in (False, True):
             self._know(reading.thread_query(t, key, lock=lock), thread_rows)
@@ -200,8 +200,8 @@ class _Answers:
                 answer = [row for row in self._logs.get((bytes(life), log), ()) if start <= row[0] < end]
             elif sql == self._ends_sql:
                 life, log = params
-                end_pos = self.ends.get((bytes(life), log))
-                answer = None if end_pos is None else [(end_pos,)]
+                ending = self.ends.get((bytes(life), log))
+                answer = None if ending is None else [ending]
             else:
                 answer = self._known.get((sql, tuple(params)))
             if answer is None:

@@ -31,12 +31,15 @@ class Heads:
     """The most recently used heads. No lock: each step is atomic by itself, and a lost one costs only time."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[ThreadKey, KnownHead] = OrderedDict()
+        self._known: OrderedDict[ThreadKey, tuple[KnownHead, int]] = (
+            OrderedDict()
+        )  # with their elements' number
         self._elements = 0
         self._newest: dict[tuple[str, str], ThreadKey] = {}
 
     def get(self, key: ThreadKey) -> KnownHead | None:
-        return self._known.get(key)
+        found = self._known.get(key)
+        return None if found is None else found[0]
 
     def remember(self, key: ThreadKey, head: KnownHead, *, saved: bool = False) -> None:
         """``saved``: this process has just saved that thread, the last one in its scope."""
@@ -45,14 +48,17 @@ class Heads:
             if len(self._newest) > _MOST:
                 self._newest.clear()
         known, before = self._known, self._known.get(key)
-        known[key] = head
-        self._elements += _elements(head) - (0 if before is None else _elements(before))
+        elements = 0
+        for each in head.lists.values():
+            elements += len(each.elements)
+        known[key] = (head, elements)
+        self._elements += elements if before is None else elements - before[1]
         try:
             known.move_to_end(key)
             while len(known) > 1 and (len(known) > _MOST or self._elements > _MOST_ELEMENTS):
-                self._elements -= _elements(known.popitem(last=False)[1])
+                self._elements -= known.popitem(last=False)[1][1]
             if len(known) == 1:  # what threads that counted at the same moment lost is made good
-                self._elements = _elements(head)
+                self._elements = elements
         except KeyError:
             pass  # another thread has forgotten it, or the oldest one
 
@@ -62,8 +68,4 @@ class Heads:
 
     def forget(self, key: ThreadKey) -> None:
         gone = self._known.pop(key, None)
-        self._elements -= 0 if gone is None else _elements(gone)
-
-
-def _elements(head: KnownHead) -> int:
-    return sum([len(known.elements) for known in head.lists.values()])
+        self._elements -= 0 if gone is None else gone[1]

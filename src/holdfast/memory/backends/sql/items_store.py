@@ -73,10 +73,12 @@ class SqlStore(BaseStore):
         return _WITHOUT_VECTORS if self._space is None else _WITH_VECTORS
 
     async def _write(self, request: WriteRequest) -> list[int]:
-        return await self._engine.write(partial(writing.write, self._tables, request))
+        places = {wanted.namespace for wanted in (*request.require, *request.ops)}
+        return await self._engine.within(*places).write(partial(writing.write, self._tables, request))
 
     async def _clear(self, namespace: Namespace, prefix: bool, now_us: int) -> int:
-        return await self._engine.write(partial(removing.clear, self._tables, namespace, prefix, now_us))
+        plan = partial(removing.clear, self._tables, namespace, prefix, now_us)
+        return await self._engine.within(namespace).write(plan)
 
     async def _purge(self, now_us: int) -> int:
         plan = partial(removing.purge, self._tables, now_us)
@@ -90,53 +92,61 @@ class SqlStore(BaseStore):
         await self._engine.scrub()
 
     async def _read(self, places: Sequence[tuple[Namespace, str]], now_us: int) -> list[StoredItem | None]:
-        return await self._engine.read(partial(reading.read, self._tables, places, now_us))
+        within = self._engine.within(*{namespace for namespace, _ in places})
+        return await within.read(partial(reading.read, self._tables, places, now_us))
 
     async def _read_kept(self, places: Sequence[tuple[Namespace, str]], now_us: int) -> list[KeptItem | None]:
-        return await self._engine.read(partial(reading.read_kept, self._tables, places, now_us))
+        within = self._engine.within(*{namespace for namespace, _ in places})
+        return await within.read(partial(reading.read_kept, self._tables, places, now_us))
 
     async def _scan(self, request: ScanRequest) -> list[StoredItem]:
-        return await self._engine.read(partial(reading.scan, self._tables, request))
+        return await self._engine.within(request.namespace).read(partial(reading.scan, self._tables, request))
 
     async def _namespaces(
         self, prefix: Namespace | None, limit: int, after: Namespace | None, now_us: int
     ) -> list[Namespace]:
         plan = partial(reading.namespaces, self._tables, prefix, limit, after, now_us)
-        return await self._engine.read(plan)
+        return await (self._engine if prefix is None else self._engine.within(prefix)).read(plan)
 
     async def _text_candidates(self, request: TextRequest) -> StoredCandidates:
-        return await self._indexed(partial(words.candidates, self._tables, self._lengths, request))
+        plan = partial(words.candidates, self._tables, self._lengths, request)
+        return await self._indexed(plan, request.namespace)
 
     async def _read_candidates(self, request: TextRequest, reader: Reader[T]) -> T:
         plan = partial(words.read_candidates, self._tables, self._lengths, request, reader)
-        (value,) = await self._indexed(plan)
+        (value,) = await self._indexed(plan, request.namespace)
         return value
 
-    async def _indexed(self, plan: PlanFactory[T | None]) -> T:
+    async def _indexed(self, plan: PlanFactory[T | None], namespace: Namespace) -> T:
         """Of a plan that finds the words indexed by this analyser; if it doesn't, they are first."""
-        while (found := await self._engine.read(plan)) is None:
+        within = self._engine.within(namespace)
+        while (found := await within.read(plan)) is None:
             await self._engine.write(partial(words.rebuild, self._tables))
             self._lengths.clear()
         return found
 
     async def _nearest(self, request: VectorRequest) -> list[StoredHit]:
-        return await self._engine.read(partial(vectors.nearest, self._tables, self._matrices, request))
+        plan = partial(vectors.nearest, self._tables, self._matrices, request)
+        return await self._engine.within(request.namespace).read(plan)
 
     async def _space_of(self, namespace: Namespace, prefix: bool) -> VectorSpace | None:
-        return await self._engine.read(partial(embedding.space_of, self._tables, namespace, prefix))
+        plan = partial(embedding.space_of, self._tables, namespace, prefix)
+        return await self._engine.within(namespace).read(plan)
 
     async def _change_space(self, namespace: Namespace, space: VectorSpace) -> int:
-        return await self._engine.write(partial(embedding.change_space, self._tables, namespace, space))
+        plan = partial(embedding.change_space, self._tables, namespace, space)
+        return await self._engine.within(namespace).write(plan)
 
     async def _without_vectors(self, request: ScanRequest) -> list[StoredItem]:
-        return await self._engine.read(partial(embedding.without_vectors, self._tables, request))
+        plan = partial(embedding.without_vectors, self._tables, request)
+        return await self._engine.within(request.namespace).read(plan)
 
     async def _neighbours(
         self, namespace: Namespace, group: str, ordinal: int, window: int
     ) -> list[StoredItem]:
         stretch = Stretch(group, ordinal, window)
         plan = partial(reading.stretches, self._tables, namespace, [stretch], self._clock.now_us())
-        return await self._engine.read(plan)
+        return await self._engine.within(namespace).read(plan)
 
     async def _close(self) -> None:
         self._matrices.clear()

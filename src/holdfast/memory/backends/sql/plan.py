@@ -94,6 +94,13 @@ def execute(*statements: Statement) -> Plan[list[Any]]:
 class Engine(Protocol):
     """Runs plans against one database."""
 
+    def within(self, *places: Any) -> "Engine":
+        """This engine for plans about these tenants alone. Where the database itself keeps tenants apart, a plan sees
+        nothing else and can write nothing else; a plan that is not within anything is one over all tenants.
+
+        Places are what tells a component's tenants: the scope as it is stored, or namespaces."""
+        ...
+
     def read(self, plan: PlanFactory[T]) -> Awaitable[T]:
         """Run a plan that only reads, on one consistent snapshot."""
         ...

@@ -8,18 +8,20 @@ from holdfast.core import codec
 from holdfast.core.clock import from_us
 from holdfast.core.errors import Corrupt
 from holdfast.core.ids import told_sequence
+from holdfast.core.sequences import Lines
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.heads import ThreadKey
 from holdfast.memory.backends.sql.lineage import THREAD_COLUMNS, ThreadRow, thread_row, visible
 from holdfast.memory.backends.sql.plan import Batch, Plan, Row, Statement, fetch, last, rows
 from holdfast.memory.encoding import decode_id
-from holdfast.memory.log import Path, load_lists, path_spans, read_entries, seal
+from holdfast.memory.log import Path, load_lists, path_spans, read_entries, read_joined, seal
 from holdfast.memory.records import CheckpointInfo, PendingWrite
 
 T = TypeVar("T")
 
 INFO_COLUMNS = "c.life, c.seq, c.checkpoint_id, c.parent_id, c.created_at, c.metadata"
 CHECKPOINT_COLUMNS = f"{INFO_COLUMNS}, c.head, c.lists, c.seal"
+JOINED = 256  # positions of a log that are read as one row
 _WITHOUT_STATE = 3  # columns behind the first five where the state is left out, at the most
 
 
@@ -114,8 +116,8 @@ def entries_sql(t: Tables) -> str:
 
 
 def log_end_sql(t: Tables) -> str:
-    """Where a log ends."""
-    return f"SELECT pos + size FROM {t.entries} WHERE life = ? AND log = ? ORDER BY pos DESC LIMIT 1"
+    """Where a log ends, and with which seal."""
+    return f"SELECT pos + size, seal FROM {t.entries} WHERE life = ? AND log = ? ORDER BY pos DESC LIMIT 1"
 
 
 def find_thread(
@@ -204,10 +206,16 @@ def newest(t: Tables, key: ThreadKey, limit: int, before: int | None, now: int) 
     return [checkpoint_row(row) for row in found]
 
 
-def read_lists(t: Tables, checkpoint: CheckpointRow) -> Plan[tuple[dict[str, Path], dict[str, list[str]]]]:
+def read_lists(
+    t: Tables, checkpoint: CheckpointRow
+) -> Plan[tuple[dict[str, Path], Mapping[str, Sequence[str]]]]:
     """The paths of the checkpoint's lists, and their encoded elements, checked against their seals."""
     paths = load_lists(checkpoint.intact().lists, checkpoint.life, checkpoint.place)
     wanted = [(name, span) for name, path in paths.items() for span in path_spans(path)]
+    if t.dialect.joined:
+        pieces = yield from _read_joined(t, wanted)
+        if pieces is not None:
+            return paths, {name: pieces.get(name, []) for name in paths}
     sql = entries_sql(t)
     statements = [rows(sql, *span) for _, span in wanted]
     results = (yield statements) if statements else []
@@ -215,6 +223,27 @@ def read_lists(t: Tables, checkpoint: CheckpointRow) -> Plan[tuple[dict[str, Pat
     for (name, (_, _, start, end)), found in zip(wanted, results, strict=True):
         lists[name] += read_entries(found, start, end, f"{name} of {checkpoint.place}")
     return paths, lists
+
+
+def _read_joined(
+    t: Tables, wanted: Sequence[tuple[str, tuple[bytes, int, int, int]]]
+) -> Plan[dict[str, Lines] | None]:
+    """The elements of the lists, read in big pieces; ``None`` if that fails: row by row it can be told why."""
+    sql = f"SELECT {t.dialect.joined} FROM {t.entries} WHERE life = ? AND log = ? AND pos >= ? AND pos < ?"
+    spans = [
+        [rows(sql, life, log, at, min(at + JOINED, end)) for at in range(start, end, JOINED)]
+        for _, (life, log, start, end) in wanted
+    ]
+    found = (yield [question for span in spans for question in span]) if spans else []
+    answers = iter(found)
+    texts: dict[str, list[tuple[str, int]]] = {}
+    for (name, (_, _, start, end)), span in zip(wanted, spans, strict=True):
+        pieces = [piece for _ in span for piece in next(answers) if piece[0] is not None]
+        checked = read_joined(pieces, start, end)
+        if checked is None:
+            return None
+        texts.setdefault(name, []).extend(checked)
+    return {name: Lines(found) for name, found in texts.items()}
 
 
 def decode(

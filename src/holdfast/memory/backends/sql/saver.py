@@ -33,7 +33,7 @@ class SqlCheckpointSaver(BaseCheckpointSaver):
         self, engine: Engine, tables: Tables, *, clock: Clock = SYSTEM_CLOCK, owns_engine: bool = True
     ) -> None:
         super().__init__(clock=clock)
-        self._engine = engine
+        self._engine = engine.within(DEFAULT_SCOPE)
         self._owns_engine = owns_engine
         self._tables = tables
         self._saver = new_saver(tables, Heads())

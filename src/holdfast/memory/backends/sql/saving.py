@@ -75,6 +75,7 @@ class Saver:
     def __init__(self, tables: Tables, heads: Heads) -> None:
         t = self._tables = tables
         self._heads = heads
+        self._threads = t.threads
         mine = (
             "scope = ? AND ns = ? AND thread_id = ? AND life = ? AND head_seq = ? AND next_seq = ?"
             " AND pending <= ? AND (expires_at IS NULL OR expires_at > ?)"
@@ -206,7 +207,7 @@ class Saver:
         if self._counted:
             numbers: tuple[Any, ...] = ()
         elif self._numbered:
-            numbers = (scope_number(self._tables.threads, scope, ns),)
+            numbers = (scope_number(self._threads, scope, ns),)
         else:
             numbers = (new.now, scope, ns)
         values = (next_seq, next_seq + 1, new.now, *expires, *numbers, *place, pending, new.now)
@@ -268,27 +269,31 @@ class Saver:
             lists.update(known.lists)
         for name, before in lists.items():
             if not before.at_end:
-                at_end = yield from self._ends_its_log(before.path, row.life)
-                lists[name] = before._replace(at_end=at_end)
+                ending = yield from self._end_of_log(before.path, row.life)
+                lists[name] = before._replace(at_end=ending is not None, seal=ending)
         return KnownHead(row.life, row.head_seq, row.next_seq, parent.checkpoint_id, lists)
 
-    def _ends_its_log(self, path: Path, life: bytes) -> Plan[bool]:
+    def _end_of_log(self, path: Path, life: bytes) -> Plan[int | None]:
+        """The seal of the path's last log, if that is of this life and has nothing after the path."""
         if not path or path[-1].life != life:
-            return False
+            return None
         tail = path[-1]
         (found,) = yield [rows(log_end_sql(self._tables), life, tail.log)]
-        return bool(found) and found[0][0] == tail.end
+        return found[0][1] if found and found[0][0] == tail.end else None
 
 
 class ListingSaver(Saver):
     """A saver that lists what is to be indexed."""
 
+    def __init__(self, tables: Tables, heads: Heads) -> None:
+        super().__init__(tables, heads)
+        self._listed_sql = f"INSERT INTO {tables.unindexed} (life, log, pos) VALUES (?, ?, ?)"
+
     def _insert(
         self, head: KnownHead, known: KnownHead, entries: list[Entry], new: NewCheckpoint
     ) -> list[Statement]:
         places = [entry[:3] for entry in entries if entry.searchable]
-        listed = many(f"INSERT INTO {self._tables.unindexed} (life, log, pos) VALUES (?, ?, ?)", places)
-        return [*super()._insert(head, known, entries, new), listed]
+        return [*super()._insert(head, known, entries, new), many(self._listed_sql, places)]
 
 
 def new_saver(tables: Tables, heads: Heads) -> Saver:
@@ -296,7 +301,7 @@ def new_saver(tables: Tables, heads: Heads) -> Saver:
     return (ListingSaver if tables.dialect.queued else Saver)(tables, heads)
 
 
-def _shared(stored: Sequence[str], ours: tuple[Any, ...], encode: Callable[[Any], str]) -> tuple[Any, ...]:
+def _shared(stored: Sequence[str], ours: Sequence[Any], encode: Callable[[Any], str]) -> tuple[Any, ...]:
     """Our own elements for those that are stored the same, and for the rest what equals nothing."""
     length = 0
     for text, element in zip(stored, ours, strict=False):

@@ -17,11 +17,15 @@ of the scope and is never used again.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from holdfast.core.errors import Corrupt, SchemaMismatch
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.plan import Plan, change, fetch_one
 from holdfast.memory.backends.sql.slots import EVERY_SLOT
+
+if TYPE_CHECKING:
+    from holdfast.memory.backends.sql.security import Security
 
 Migration = Callable[[], Sequence[str]]
 
@@ -35,6 +39,8 @@ class Schema:
     dialect_text: str
     steps: tuple[tuple[str, ...], ...]
     tables: tuple[str, ...]
+    security: "Security | None" = None  # how the database itself keeps tenants apart, if it can
+    check: Callable[[], Plan[None]] | None = None  # raises if tables that are there were made differently
 
     @property
     def key(self) -> tuple[str, str]:
@@ -70,7 +76,7 @@ def checkpoint_schema(tables: Tables, text_index: Sequence[str]) -> Schema:
 def _version_1(t: Tables) -> tuple[str, ...]:
     d = t.dialect
     marked = d.where("named IS NOT NULL")
-    # Clustered are only tables of tiny rows: see ADR 8.
+    # Clustered are only tables of tiny rows: see ADR 8. Numbers come first where a database aligns them.
     return (
         f"""CREATE TABLE {t.threads} (
             scope {d.id_text} NOT NULL, ns {d.id_text} NOT NULL, thread_id {d.id_text} NOT NULL,
@@ -89,18 +95,18 @@ def _version_1(t: Tables) -> tuple[str, ...]:
         f"""CREATE TABLE {t.hidden} (
             life {d.key} NOT NULL, seq {d.number} NOT NULL, PRIMARY KEY (life, seq)){d.clustered}""",
         f"""CREATE TABLE {t.checkpoints} (
-            life {d.key} NOT NULL, seq {d.number} NOT NULL,
-            checkpoint_id {d.id_text} NOT NULL, parent_id {d.id_text}, created_at {d.number} NOT NULL,
-            metadata {d.text} NOT NULL, head {d.text} NOT NULL, lists {d.text} NOT NULL, seal {d.number} NOT NULL,
-            named {d.number}, PRIMARY KEY (life, seq))""",
+            seq {d.number} NOT NULL, created_at {d.number} NOT NULL, seal {d.number} NOT NULL, named {d.count},
+            life {d.key} NOT NULL, checkpoint_id {d.id_text} NOT NULL, parent_id {d.id_text},
+            metadata {d.text} NOT NULL, lists {d.text} NOT NULL, head {d.text} NOT NULL, PRIMARY KEY (life, seq))""",
         # Only ids that don't tell their sequence themselves need it. Not unique: a checkpoint that only a fork
         # still reads may have the id of a newer one.
         f"CREATE INDEX {t.prefix}_checkpoints_id ON {t.checkpoints} (life, checkpoint_id){marked}",
         f"""CREATE TABLE {t.entries} (
-            id {d.row_number}, life {d.key} NOT NULL, log {d.number} NOT NULL, pos {d.number} NOT NULL,
-            size {d.number} NOT NULL, seq {d.number} NOT NULL, searchable {d.number} NOT NULL,
-            seal {d.number} NOT NULL, body {d.text} NOT NULL)""",
+            id {d.row_number}, log {d.number} NOT NULL, seq {d.number} NOT NULL, seal {d.number} NOT NULL,
+            pos {d.count} NOT NULL, size {d.count} NOT NULL, searchable {d.count} NOT NULL, life {d.key} NOT NULL,
+            body {d.text} NOT NULL)""",
         f"CREATE UNIQUE INDEX {t.prefix}_entries_place ON {t.entries} (life, log, pos)",
+        *(statement.format(entries=t.entries) for statement in d.tuning),
         f"""CREATE TABLE {t.writes} (
             life {d.key} NOT NULL, seq {d.number} NOT NULL, task_id {d.id_text} NOT NULL, idx {d.number} NOT NULL,
             channel {d.id_text} NOT NULL, value {d.text} NOT NULL,

@@ -10,14 +10,24 @@ import contextlib
 import os
 import random
 import time
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from holdfast.core.errors import Closed, HoldfastError
 from holdfast.memory.backends.sql.binding import BoundEngine
-from holdfast.memory.backends.sql.plan import FRESH, HEAVY, LAST, REPEATABLE, Batch, Plan, PlanFactory
+from holdfast.memory.backends.sql.plan import (
+    FRESH,
+    HEAVY,
+    LAST,
+    REPEATABLE,
+    Batch,
+    Plan,
+    PlanFactory,
+    Statement,
+)
 from holdfast.memory.backends.sql.schema import Schema, migrate
+from holdfast.memory.backends.sql.security import Fences, Security, SecurityState
 from holdfast.memory.blocking import drive
 
 T = TypeVar("T")
@@ -90,14 +100,18 @@ class Driver(Protocol):
 
 
 class _Attempt:
-    """One try at a plan: what has been sent, so that it is known whether another try is safe."""
+    """One try at a plan: what has been sent, so that it is known whether another try is safe.
 
-    __slots__ = ("committing", "dirty", "repeatable")
+    ``fence``: what each of its transactions begins with, if anything.
+    """
 
-    def __init__(self, *, repeatable: bool) -> None:
+    __slots__ = ("committing", "dirty", "fence", "repeatable")
+
+    def __init__(self, *, repeatable: bool, fence: Statement | None) -> None:
         self.committing = False
         self.dirty = False
         self.repeatable = repeatable
+        self.fence = fence
 
 
 class ServerEngine:
@@ -113,23 +127,24 @@ class ServerEngine:
     def _start(self) -> None:
         self._process = os.getpid()
         self._ready: set[tuple[str, str]] = set()
+        self._fences: dict[tuple[str, str], Fences] = {}
         self._upkeep = set()
 
     def using(self, schema: Schema) -> BoundEngine:
         """This engine for plans that use these tables: before the first one, they are seen to."""
-        return BoundEngine(self, schema)
+        return _Within(self, schema, None)
 
     # ── running plans ─────────────────────────────────────────────────────────────────────────────
 
-    def read(self, plan: PlanFactory[T], schema: Schema) -> Awaitable[T]:
-        return self._run(plan, schema, write=False)
+    def read(self, plan: PlanFactory[T], schema: Schema, places: "Places" = None) -> Awaitable[T]:
+        return self._run(plan, schema, places, write=False)
 
-    def write(self, plan: PlanFactory[T], schema: Schema) -> Awaitable[T]:
-        running = self._run(plan, schema, write=True)
+    def write(self, plan: PlanFactory[T], schema: Schema, places: "Places" = None) -> Awaitable[T]:
+        running = self._run(plan, schema, places, write=True)
         return running if self.driver.finishes else _to_its_end(running)
 
-    def later(self, plan: PlanFactory[Any], schema: Schema) -> None:
-        upkeep = self._quietly(plan, schema)
+    def later(self, plan: PlanFactory[Any], schema: Schema, places: "Places" = None) -> None:
+        upkeep = self._quietly(plan, schema, places)
         if self.driver.blocking:
             drive(upkeep)
             return
@@ -137,9 +152,9 @@ class ServerEngine:
         self._upkeep.add(task)
         task.add_done_callback(self._upkeep.discard)
 
-    async def _quietly(self, plan: PlanFactory[Any], schema: Schema) -> None:
+    async def _quietly(self, plan: PlanFactory[Any], schema: Schema, places: "Places") -> None:
         with contextlib.suppress(HoldfastError):
-            await self._run(plan, schema, write=True, repeatable=True)
+            await self._run(plan, schema, places, write=True, repeatable=True)
 
     async def scrub(self) -> None:
         """What was deleted goes from the server's files when it sees to that itself."""
@@ -155,7 +170,15 @@ class ServerEngine:
         if self._process == os.getpid():
             await self.driver.close()
 
-    async def _run(self, plan: PlanFactory[T], schema: Schema, *, write: bool, repeatable: bool = False) -> T:
+    async def _run(
+        self,
+        plan: PlanFactory[T],
+        schema: Schema,
+        places: "Places",
+        *,
+        write: bool,
+        repeatable: bool = False,
+    ) -> T:
         if self._closed:
             raise Closed(f"{self.driver.place} is closed")
         if self._process != os.getpid():
@@ -164,12 +187,16 @@ class ServerEngine:
         if schema.key not in self._ready:
             await self._prepare(schema)
             self._ready.add(schema.key)
-        return await self._persist(plan, write=write, repeatable=repeatable or not write)
+        fences = self._fences.get(schema.key) if self._fences else None
+        fence = None if fences is None else fences.around(places)
+        return await self._persist(plan, write=write, repeatable=repeatable or not write, fence=fence)
 
-    async def _persist(self, plan: PlanFactory[T], *, write: bool, repeatable: bool) -> T:
+    async def _persist(
+        self, plan: PlanFactory[T], *, write: bool, repeatable: bool, fence: Statement | None = None
+    ) -> T:
         """Try until it is done, or until it can't be, or until another try might do it twice."""
         for number in range(1, TRIES + 1):
-            attempt = _Attempt(repeatable=repeatable)
+            attempt = _Attempt(repeatable=repeatable, fence=fence)
             try:
                 return await self._attempt(plan, attempt, write=write)
             except Exception as error:
@@ -224,7 +251,11 @@ class ServerEngine:
                 commit = bool(mark & LAST)
                 attempt.committing = write and commit
                 attempt.repeatable = attempt.repeatable or bool(mark & REPEATABLE)
-                results = await session.run(batch, begin, commit=commit, dirty=attempt.dirty)
+                if begin and attempt.fence is not None:
+                    sent = [attempt.fence, *batch]
+                    _, *results = await session.run(sent, begin, commit=commit, dirty=False)
+                else:
+                    results = await session.run(batch, begin, commit=commit, dirty=attempt.dirty)
                 attempt.dirty = attempt.dirty or any(statement.kind != "rows" for statement in batch)
                 if mark & HEAVY and not self.driver.blocking:
                     batch = await _in_thread(plan, results)
@@ -242,9 +273,28 @@ class ServerEngine:
     # ── tables ────────────────────────────────────────────────────────────────────────────────────
 
     async def _prepare(self, schema: Schema) -> None:
-        def existing() -> Plan[set[str]]:
-            return self.driver.existing(schema)
+        if schema.security is not None and schema.security.required:
+            await self._security_state(schema.security)  # before anything is made
+        await self._bring_up(schema, lambda: self.driver.existing(schema))
+        if schema.check is not None:
+            await self._persist(schema.check, write=False, repeatable=True)
+        if schema.security is not None:
+            await self._secure(schema, schema.security)
 
+    async def _secure(self, schema: Schema, security: Security) -> None:
+        """Find out whether the tables keep tenants apart; see to it, if they must."""
+        state = await self._security_state(security)
+        if state.on or security.required:
+            await self._bring_up(security.schema, security.existing)
+            everything = state.bypasses or state.operates
+            self._fences[schema.key] = Fences(security, everything, self.driver.place)
+
+    async def _security_state(self, security: Security) -> SecurityState:
+        state = await self._persist(security.state, write=False, repeatable=True)
+        security.check(state, self.driver.place)
+        return state
+
+    async def _bring_up(self, schema: Schema, existing: Callable[[], Plan[set[str]]]) -> None:
         def create() -> Plan[None]:
             yield from self.driver.begin_migration()
             yield from migrate(schema, existing)
@@ -256,6 +306,33 @@ class ServerEngine:
             if not self._auto_create or not _mendable(error):
                 raise
             await self._persist(create, write=True, repeatable=True)
+
+
+Places = Sequence[Any] | None
+"""What a plan is about: see `Engine.within`."""
+
+
+class _Within(BoundEngine):
+    """An engine that tells the server what its plans are about."""
+
+    __slots__ = ("_places",)
+    engine: ServerEngine
+
+    def __init__(self, engine: ServerEngine, schema: Schema, places: Places) -> None:
+        super().__init__(engine, schema)
+        self._places = places
+
+    def within(self, *places: Any) -> Self:
+        return type(self)(self.engine, self._schema, places)
+
+    def read(self, plan: PlanFactory[T]) -> Awaitable[T]:
+        return self.engine.read(plan, self._schema, self._places)
+
+    def write(self, plan: PlanFactory[T]) -> Awaitable[T]:
+        return self.engine.write(plan, self._schema, self._places)
+
+    def later(self, plan: PlanFactory[Any]) -> None:
+        self.engine.later(plan, self._schema, self._places)
 
 
 def _mendable(error: HoldfastError) -> bool:

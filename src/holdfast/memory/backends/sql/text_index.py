@@ -32,6 +32,8 @@ from holdfast.memory.text import ANALYSER_VERSION, analyse, message_text
 
 CATCH_UP_ROWS = 1024
 MOST_MATCHES = 100_000
+NOT_MINE = -1
+"""What there is to index is not this tenant's alone."""
 _WATERMARK = "text:watermark"
 _ANALYSER = "text:analyser"
 
@@ -178,15 +180,10 @@ def _catch_up_queue(t: Tables, limit: int) -> Plan[int]:
         ),
     ]
     if mark != [(analyser(),)]:
-        listed = f"SELECT 1 FROM {t.unindexed} u WHERE u.life = e.life AND u.log = e.log AND u.pos = e.pos"
-        yield from execute(
-            *_set(t, _ANALYSER, analyser()),
-            t.text.clear(t.words),
-            change(
-                f"INSERT INTO {t.unindexed} (life, log, pos) SELECT life, log, pos FROM {t.entries} e"
-                f" WHERE e.searchable = 1 AND NOT EXISTS ({listed})"
-            ),
-        )
+        if t.dialect.fenced and (yield from fetch(t.dialect.fenced)) != [(False,)]:
+            return NOT_MINE
+        yield from note_analyser(t)
+        yield from list_all(t)
         return 1
     if not found:
         return 0
@@ -198,6 +195,23 @@ def _catch_up_queue(t: Tables, limit: int) -> Plan[int]:
         t.text.add(t.words, _index_rows(row for one in entries for row in one)),
     ]
     return len(found)
+
+
+def list_all(t: Tables) -> Plan[None]:
+    """Forget all words, and list all that has some as to be indexed."""
+    listed = f"SELECT 1 FROM {t.unindexed} u WHERE u.life = e.life AND u.log = e.log AND u.pos = e.pos"
+    yield from execute(
+        t.text.clear(t.words),
+        change(
+            f"INSERT INTO {t.unindexed} (life, log, pos) SELECT life, log, pos FROM {t.entries} e"
+            f" WHERE e.searchable = 1 AND NOT EXISTS ({listed})"
+        ),
+    )
+
+
+def note_analyser(t: Tables) -> Plan[None]:
+    """All words that are there are this analyser's."""
+    yield from execute(*_set(t, _ANALYSER, analyser()))
 
 
 def compact(t: Tables) -> Plan[None]:

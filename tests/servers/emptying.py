@@ -1,0 +1,60 @@
+"""Databases that one test after the other uses: the tables stay, what is in them goes.
+
+To make a database and its tables takes several times as long as a case of a conformance suite. What the schema itself
+puts into its tables stays as it is: its version, and counters that begin at nought.
+"""
+
+from typing import Any
+
+_COUNTERS = {"counters": "version", "numbers": "number"}
+
+
+def _kept(table: str) -> str | None:
+    """The statement that sets a table of the schema's own back."""
+    kind = table.rpartition("_")[2]
+    if kind == "meta":
+        return f"DELETE FROM {table} WHERE name NOT LIKE 'schema:%'"
+    if column := _COUNTERS.get(kind):
+        return f"UPDATE {table} SET {column} = 0 WHERE {column} <> 0"
+    return None
+
+
+def empty_postgres(connection: Any) -> None:
+    """``connection`` is a superuser's, in that database. Sessions that are left over are ended."""
+    connection.execute(
+        "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    tables = [
+        f"{schema}.{table}"
+        for schema, table in connection.execute(
+            "SELECT schemaname, tablename FROM pg_tables WHERE schemaname !~ '^(pg_|information_schema)'"
+        )
+    ]
+    back = {table: statement for table in tables if (statement := _kept(table))}
+    content = [table for table in tables if table not in back]
+    if content:
+        filled = " UNION ALL ".join(
+            f"SELECT '{table}' WHERE EXISTS (SELECT FROM {table})" for table in content
+        )
+        if full := [table for (table,) in connection.execute(filled)]:
+            connection.execute(f"TRUNCATE {', '.join(full)} CASCADE")
+    if back:
+        connection.execute("; ".join(back.values()))
+    connection.execute(
+        "SELECT setval(c.oid, 1, FALSE) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace"
+        " WHERE relkind = 'S' AND nspname !~ '^(pg_|information_schema)'"
+    )
+
+
+def empty_mariadb(connection: Any) -> None:
+    """``connection`` is root's, in that database. Sessions that are left over are ended."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()"
+        )
+        for (number,) in cursor.fetchall():
+            cursor.execute(f"KILL {number}")
+        cursor.execute("SHOW TABLES")
+        for (table,) in cursor.fetchall():
+            cursor.execute(_kept(table) or f"DELETE FROM {table}")
