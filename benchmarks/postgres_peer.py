@@ -67,7 +67,7 @@ def _measures(settings: Settings, found: dict[str, Any]) -> list[Measure]:
                 duration(DELAY),
                 found["times"][what] / DELAY,
                 timed=True,
-                note=f"{trips[what]} round trips",
+                note=f"the quickest of 20; {trips[what]:g} round trips",
             )
             for what in trips
         ),

@@ -136,6 +136,6 @@ def test_on_postgresql_round_trips_scans_and_conversations_are_as_promised(
     found = tmp_path / "found.json"
     assert main(["postgres", "--quick", "--folder", str(tmp_path), "--json", str(found)]) == 0
     measures = json.loads(found.read_text(encoding="utf-8"))
-    assert len(named(measures, "round trips of")) == 6
+    assert len(named(measures, "round trips of")) == 7
     (scan,) = named(measures, "scans of")
     assert scan["measured"] == "Index Scan of 10 rows by holdfast_checkpoints_pkey"

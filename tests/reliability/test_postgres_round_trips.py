@@ -7,6 +7,8 @@ from typing import Any
 from holdfast.core.messages import Message
 from holdfast.core.state import AgentState
 from holdfast.memory.backends.postgres import PostgreSQLCheckpointer
+from holdfast.memory.backends.sql.foresight import foresee_save, foreseen
+from holdfast.memory.backends.sql.plan import Plan, Statement
 from tests.servers.fixtures import Database
 from tests.servers.proxy import Proxy
 
@@ -130,3 +132,28 @@ def test_the_ten_newest_ids_with_metadata_are_one_round_trip(postgres: Database,
         assert (await counted(checkpointer.list_threads()))[1] == 1
 
     on_counted(postgres, proxy, scenario)
+
+
+def test_what_a_load_asks_for_is_cheap_in_the_eyes_of_the_server(postgres: Database) -> None:
+    async def scenario() -> list[Statement]:
+        async with PostgreSQLCheckpointer(postgres.url) as checkpointer:
+            state = AgentState()
+            for number in range(5):
+                state = grown(state, f"word {number}")
+                await checkpointer.save(state, "t")
+            tables, key = checkpointer._tables, checkpointer._key("t")
+
+            def never() -> Plan[None]:
+                raise AssertionError("only its questions are wanted")
+
+            load = foreseen(tables, key, None, never)
+            save = foresee_save(tables, key, "id", never, lists=True)
+            return [*next(load), *next(save)]
+
+    asked = asyncio.run(scenario())
+    assert len(asked) == 3 + 5
+    for statement in asked:
+        text = statement.sql.replace("?", "%s")
+        ((plan,),) = postgres.sql(f"EXPLAIN (FORMAT JSON) {text}", *statement.params)
+        # From 100,000 on many servers compile a query before they run it, which takes longer than all the rest.
+        assert plan[0]["Plan"]["Total Cost"] < 1000, statement.sql

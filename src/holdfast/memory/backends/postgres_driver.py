@@ -12,7 +12,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from holdfast.core.errors import InvalidInput
 from holdfast.memory.backends.postgres_connecting import give_up, remembering
 from holdfast.memory.backends.postgres_errors import failure_of
-from holdfast.memory.backends.postgres_loop_pool import AT_HAND, LOOK_AGAIN, LoopPool
+from holdfast.memory.backends.postgres_loop_sessions import AT_HAND, LOOK_AGAIN, LoopSessions
 from holdfast.memory.backends.postgres_session import PgSession
 from holdfast.memory.backends.sql.plan import Plan, fetch
 from holdfast.memory.backends.sql.schema import Schema
@@ -179,10 +179,10 @@ class AsyncDriver(PsycopgDriver):
     blocking = False
 
     def start(self) -> None:
-        self._pools: LoopPools[LoopPool] = LoopPools(
-            lambda: LoopPool(self._info, self.options(), self._sizes, self._timeout),
-            LoopPool.close,
-            LoopPool.abandon,
+        self._pools: LoopPools[LoopSessions] = LoopPools(
+            lambda: LoopSessions(self._info, self.options(), self._sizes, self._timeout),
+            LoopSessions.close,
+            LoopSessions.abandon,
         )
 
     async def acquire(self) -> PgSession:

@@ -9,14 +9,17 @@ from holdfast.memory.backends.sql.connecting import check_pool_sizes, revealed
 from holdfast.memory.backends.sql.dialect import Dialect, checked_identifier
 from holdfast.memory.backends.sql.server_engine import Driver, ServerEngine
 
-# A segment is [log, end], or [life, log, end] in another life; it begins where the one before it ends.
+# A segment is [log, end], or [life, log, end] in another life; it begins where the one before it ends. Without the
+# conditions, which always hold, the server takes each JSON value for a hundred: it would expect ten thousand segments
+# and, where it can, compile the query before it runs it.
 _SPANS = """SELECT
     CASE WHEN jsonb_array_length(p.segment) = 3 THEN decode(p.segment ->> 0, 'hex') ELSE c.life END AS life,
     CAST(p.segment ->> -2 AS BIGINT) AS log,
     COALESCE(LAG(CAST(p.segment ->> -1 AS BIGINT)) OVER (PARTITION BY l.key ORDER BY p.place), 0) AS first_pos,
     CAST(p.segment ->> -1 AS BIGINT) AS end_pos
     FROM jsonb_each(CAST(c.lists AS JSONB)) l
-    CROSS JOIN LATERAL jsonb_array_elements(l.value) WITH ORDINALITY p (segment, place)"""
+    CROSS JOIN LATERAL jsonb_array_elements(l.value) WITH ORDINALITY p (segment, place)
+    WHERE jsonb_typeof(l.value) = 'array' AND jsonb_typeof(p.segment) = 'array'"""
 
 # JSONB has no NUL and no lone surrogates: what has an escape is found by an index of its own, and looked at.
 _ESCAPED = "STRPOS({0}metadata, '\\u') > 0"

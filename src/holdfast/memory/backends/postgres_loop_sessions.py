@@ -21,7 +21,7 @@ LOOK_AGAIN = 0.25
 AT_HAND = 1.0  # seconds
 
 
-class LoopPool:
+class LoopSessions:
     """At most ``max_size`` connections. All of it happens on the one loop."""
 
     def __init__(self, info: str, options: dict[str, Any], sizes: dict[str, Any], timeout: float) -> None:
