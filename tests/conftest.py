@@ -42,12 +42,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.user_properties.extend((_PROPERTY, str(name)) for name in marker.args)
 
 
+# Tests make many objects that are gone at once: nothing is gained by looking for rings among them every 700.
+gc.set_threshold(20_000, 20, 20)
+
+
 def pytest_collection_finish() -> None:
-    # A third of a million objects of modules and tests stay to the end: nothing is gained by looking at them again and
-    # again, and nothing by looking at new ones every 700.
+    # A third of a million objects of modules and tests stay to the end, and need not be looked at again and again.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
 
 
 class Skips:

@@ -37,12 +37,13 @@ _ORACLE_OPTIONS = (
 )
 _POSTGRES = ("postgres", "postgresql")
 _INDEX_OPTIONS = ("vector_index", "index_vectors_from")
+_ORACLE_INDEX_OPTIONS = (*_INDEX_OPTIONS, "vector_organization")
 _MYSQL = ("mysql", "mariadb")
 _MYSQL_OPTIONS = ("password", "ssl", "connect_timeout", "max_pool_size", "pool_timeout", "auto_create_table")
 _OPTIONS = {
     **dict.fromkeys(_POSTGRES, (*_SERVER_OPTIONS, *_INDEX_OPTIONS)),
     **dict.fromkeys(_MYSQL, _MYSQL_OPTIONS),
-    "oracle": (*_ORACLE_OPTIONS, *_INDEX_OPTIONS),
+    "oracle": (*_ORACLE_OPTIONS, *_ORACLE_INDEX_OPTIONS),
 }
 
 
@@ -207,7 +208,7 @@ def _oracle(url: str, options: dict[str, Any]) -> Connection:
     place = _some(options, ("schema_name", "clock"))
     return Connection(
         OracleCheckpointer(engine=engine, owns_engine=True, **place, **_some(options, _CHECKPOINTER_OPTIONS)),
-        OracleStore(engine=engine, **place, **_some(options, (*_STORE_OPTIONS, *_INDEX_OPTIONS))),
+        OracleStore(engine=engine, **place, **_some(options, (*_STORE_OPTIONS, *_ORACLE_INDEX_OPTIONS))),
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
+import psycopg
 import pytest
 
 from holdfast import connect
@@ -28,7 +29,7 @@ from holdfast.testing.store_cases.batches import BatchCases
 from holdfast.testing.store_cases.items import ItemCases
 from holdfast.testing.store_suite import OpenStore, StoreSuite
 from tests.servers.fixtures import Database
-from tests.servers.tenancy import secured
+from tests.servers.tenancy import roles_of, secured
 
 PARTITIONS = 3
 DISTRIBUTION = {
@@ -160,6 +161,19 @@ def test_tables_that_are_made_differently_are_refused(postgres: Database) -> Non
             threads.load("t")
 
 
+@pytest.mark.long
+def test_older_servers_have_partitions_and_row_security_too(postgres15: Database) -> None:
+    with roles_of(postgres15, "owner") as (owner,):
+        postgres15.sql(f"GRANT CREATE ON DATABASE {postgres15.name} TO {owner}")
+        url = postgres15.server.url(postgres15.name, user=owner)
+        asyncio.run(fill(url, schema="apart", partitions=PARTITIONS, row_security=True))
+        assert postgres15.sql("SELECT COUNT(DISTINCT tableoid) FROM apart.holdfast_entries") == [
+            (PARTITIONS,)
+        ]
+        with psycopg.connect(url) as connection:
+            assert connection.execute("SELECT COUNT(*) FROM apart.holdfast_entries").fetchall() == [(0,)]
+
+
 @pytest.fixture
 def both(postgres: Database) -> Iterator[str]:
     with secured(postgres, partitions=PARTITIONS) as place:
@@ -167,8 +181,6 @@ def both(postgres: Database) -> Iterator[str]:
 
 
 def test_partitions_of_secured_tables_show_nothing_by_themselves(postgres: Database, both: str) -> None:
-    import psycopg
-
     asyncio.run(fill(both, auto_create_table=False, row_security=True, partitions=PARTITIONS))
     parts = [
         name

@@ -49,7 +49,8 @@ class Place:
         """What the double was asked; a real server does not tell."""
         return [] if self.database is None else self.database.statements
 
-    def drop(self) -> None:
+    def drop(self, prefix: str = "") -> None:
+        """The tables of this place, or others whose names begin so, on a real server."""
         if self.database is not None:
             return
         import oracledb
@@ -62,7 +63,7 @@ class Place:
             query = (
                 "SELECT table_name FROM user_tables WHERE table_name = :n OR table_name LIKE :p ESCAPE '!'"
             )
-            name = self.table_name.upper()
+            name = (prefix or self.table_name).upper()
             cursor.execute(query, {"n": name, "p": name.replace("_", "!_") + "!_%"})
             for (table,) in cursor.fetchall():
                 cursor.execute(f"DROP TABLE {table} CASCADE CONSTRAINTS PURGE")

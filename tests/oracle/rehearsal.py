@@ -19,8 +19,17 @@ def _given(arguments: dict[str, Any]) -> dict[str, Any]:
     return arguments
 
 
+class _Alone(SyncConnection):
+    """A connection of no pool: it ends when it is closed."""
+
+    def close(self) -> None:
+        self.pool.give_back(self, drop=True)
+
+
 def _connect(**arguments: Any) -> SyncConnection:
-    return SyncPool(_DATABASE, _given(arguments)).acquire()
+    pool = SyncPool(_DATABASE, _given(arguments))
+    session, _ = pool.take()
+    return _Alone(pool, session)
 
 
 def pytest_configure() -> None:

@@ -264,7 +264,8 @@ def test_a_memory_is_kept_there_by_its_address(oracle: OracleDatabase) -> None:
 
 def test_an_address_opens_both_contracts_on_one_pool(oracle: OracleDatabase) -> None:
     async def work() -> None:
-        async with connect(f"oracle://{oracle.add_user()}:p%40ss@db.example:1521/app") as database:
+        space = {"dimension": 2, "index_vectors_from": 5, "vector_organization": "graph"}
+        async with connect(f"oracle://{oracle.add_user()}:p%40ss@db.example:1521/app", **space) as database:
             await database.checkpointer.save(saying("x"), "t")
             await database.store.put(("a",), "k", 1)
             assert await database.store.get(("a",), "k") == 1

@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ from tests.oracle.place import REAL, Place
 
 
 @pytest.fixture
-def notebook(place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+def notebook(place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     """Imports a notebook, in an environment that names the database."""
     monkeypatch.syspath_prepend(str(EXAMPLES))
+    if REAL and not os.environ.get("ORACLE_WALLET"):
+        pytest.skip("needs oracle-wallet: the notebooks want ORACLE_WALLET")
     if not REAL:
         for name in set(os.environ) - set(bare_environment()):
             monkeypatch.delenv(name)
@@ -23,7 +26,8 @@ def notebook(place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> A
         monkeypatch.setenv("ORACLE_USER", place.arguments["user"])
         monkeypatch.setenv("ORACLE_PASSWORD", "secret")
         monkeypatch.setenv("ORACLE_WALLET", str(tmp_path))
-    return importlib.import_module
+    yield importlib.import_module
+    place.drop("holdfast_notebook")
 
 
 def test_memory_across_threads(notebook: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -127,11 +127,11 @@ def test_the_double_runs_queries_with_lobs_again_behind_the_pipeline(oracle: Ora
             pipeline.add_fetchall("SELECT id FROM t")
             pipeline.add_fetchall("SELECT body FROM t", fetch_lobs=False)
             pipeline.add_execute("INSERT INTO t (id, body) VALUES (1, :b)", {"b": "text"})
-            pipeline.add_commit()
             before = oracle.round_trips
             plain, lobs, *_ = await connection.run_pipeline(pipeline)
             assert (plain.rows, lobs.rows) == ([], [("text",)])
             assert oracle.round_trips - before == 2
+            await connection.commit()
             pipeline = oracledb.create_pipeline()
             pipeline.add_execute("INSERT INTO t (id) VALUES (2)")
             pipeline.add_execute("INSERT INTO t (id) VALUES ('no number')")

@@ -48,7 +48,7 @@ def remembering(base: Any, refused: list[Exception]) -> Any:
 _names = count(1)
 
 
-class LoopPool(AsyncConnectionPool[Any]):
+class EndingPool(AsyncConnectionPool[Any]):
     """A pool whose tasks end with their event loop.
 
     A worker that is cancelled while it connects or takes a connection back, because its loop ends, takes that for a

@@ -14,7 +14,7 @@ from typing import Any
 from psycopg import AsyncConnection
 from psycopg_pool import PoolClosed, PoolTimeout
 
-from holdfast.memory.backends.postgres_connecting import LoopPool, give_up, remembering_async
+from holdfast.memory.backends.postgres_connecting import EndingPool, give_up, remembering_async
 from holdfast.memory.backends.postgres_session import PgSession
 
 LOOK_AGAIN = 0.25
@@ -33,7 +33,7 @@ class LoopSessions:
         self._most_at_hand: int = sizes["min_size"]
         self._at_hand: deque[PgSession] = deque()
         self._waiting: deque[asyncio.Future[PgSession | None]] = deque()
-        self._pool = LoopPool(
+        self._pool = EndingPool(
             info,
             connection_class=remembering_async(self._refused, self._made),
             kwargs=options,
