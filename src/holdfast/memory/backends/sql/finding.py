@@ -60,10 +60,14 @@ def list_threads(
     listing = yield from _open(t, (scope, ns), after, "threads", query)
     cursor = listing.cursor
     found: list[str] = []
+    later = False
     for low, first in listing.ranges:
         more = first
         while True:
             for thread_id, saved in more:
+                if saved > listing.newest:
+                    later = True
+                    continue
                 if matches(decode_id(thread_id)) is None:
                     continue
                 if len(found) == limit:
@@ -73,7 +77,7 @@ def list_threads(
             if len(more) < size:
                 break
             (more,) = yield [query(low, more[-1][1] - 1)]
-    return Page(found, (yield from _rest(t, (scope, ns), listing, cursor, "threads", size)))
+    return Page(found, (yield from _rest(t, (scope, ns), listing, "threads", size, later=later)))
 
 
 def _open(
@@ -87,7 +91,8 @@ def _open(
 
     Where many write at once, numbers that were drawn are waited for: a thread that gets its number later gets one
     above all that are there, where the listing looks again at its end. It is a transaction of its own, so that
-    writers need not wait until the page is done.
+    writers need not wait until the page is done. Each of its questions sees what is committed by then: rows may come
+    with a number above the newest one. They are left for later, as if they had been saved after the page.
     """
     number = scope_number(t.threads, *place)
     waiting = [rows(t.dialect.settling, number)] if t.dialect.settling else []
@@ -102,15 +107,16 @@ def _open(
 
 
 def _rest(
-    t: Tables, place: tuple[str, str], listing: _Listing, cursor: RecencyCursor, kind: str, size: int
+    t: Tables, place: tuple[str, str], listing: _Listing, kind: str, size: int, *, later: bool
 ) -> Plan[str | None]:
     """The cursor of a page that came to the bottom. If it took more than its first rows, threads may have been saved
-    meanwhile, whose old numbers it then didn't meet: they are left for the next page."""
-    if not t.dialect.settling or all(len(more) < size for _, more in listing.ranges):
-        return None
-    ((number,),) = (yield [_newest_number(t, place)])[0]
-    if int(number or 0) <= listing.newest:
-        return None
+    meanwhile, whose old numbers it then didn't meet: they are left for the next page. ``later``: there are some."""
+    if not later:
+        if not t.dialect.lock or all(len(more) < size for _, more in listing.ranges):
+            return None
+        ((number,),) = (yield [_newest_number(t, place)])[0]
+        if int(number or 0) <= listing.newest:
+            return None
     return RecencyCursor(listing.newest, listing.newest, listing.newest + 1).encode(kind)
 
 
@@ -152,10 +158,16 @@ def list_infos(
     listing = yield from _open(t, (scope, ns), after, kind, query)
     cursor = listing.cursor
     found: list[CheckpointInfo] = []
+    later = False
     for low, first in listing.ranges:
         more = first
         while True:
-            threads = [thread_row((scope, ns, thread_id), columns) for thread_id, _, *columns in more]
+            threads = [
+                thread_row((scope, ns, thread_id), columns)
+                for thread_id, saved, *columns in more
+                if saved <= listing.newest
+            ]
+            later = later or len(threads) < len(more)
             for some in _groups(t, threads):
                 befores = [
                     cursor.before if each.saved == cursor.position and cursor.before else None
@@ -175,7 +187,7 @@ def list_infos(
             if len(more) < size:
                 break
             (more,) = yield [query(low, more[-1][1] - 1)]
-    return Page(found, (yield from _rest(t, (scope, ns), listing, cursor, kind, size)))
+    return Page(found, (yield from _rest(t, (scope, ns), listing, kind, size, later=later)))
 
 
 Condition = tuple[str, tuple[Any, ...]]
