@@ -6,21 +6,22 @@ puts into its tables stays as it is: its version, and counters that begin at nou
 
 from typing import Any
 
-_COUNTERS = {"counters": "version", "numbers": "number"}
 
-
-def _kept(table: str) -> str | None:
-    """The statement that sets a table of the schema's own back."""
+def _kept(table: str, version: str = "version") -> str | None:
+    """The statement that sets a table of the schema's own back. ``version``: the column that counts versions."""
     kind = table.rpartition("_")[2]
     if kind == "meta":
         return f"DELETE FROM {table} WHERE name NOT LIKE 'schema:%'"
-    if column := _COUNTERS.get(kind):
+    if column := {"counters": version, "numbers": "number"}.get(kind):
         return f"UPDATE {table} SET {column} = 0 WHERE {column} <> 0"
     return None
 
 
-def empty_postgres(connection: Any) -> None:
-    """``connection`` is a superuser's, in that database. Sessions that are left over are ended."""
+def empty_postgres(
+    connection: Any, schemas: str = "^(?!pg_|information_schema)", version: str = "version"
+) -> None:
+    """``connection`` is a superuser's, in that database; ``schemas`` is a pattern. Sessions that are left over are
+    ended."""
     connection.execute(
         "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
         " WHERE datname = current_database() AND pid <> pg_backend_pid()"
@@ -28,10 +29,10 @@ def empty_postgres(connection: Any) -> None:
     tables = [
         f"{schema}.{table}"
         for schema, table in connection.execute(
-            "SELECT schemaname, tablename FROM pg_tables WHERE schemaname !~ '^(pg_|information_schema)'"
+            "SELECT schemaname, tablename FROM pg_tables WHERE schemaname ~ %s", (schemas,)
         )
     ]
-    back = {table: statement for table in tables if (statement := _kept(table))}
+    back = {table: statement for table in tables if (statement := _kept(table, version))}
     content = [table for table in tables if table not in back]
     if content:
         filled = " UNION ALL ".join(
@@ -43,7 +44,8 @@ def empty_postgres(connection: Any) -> None:
         connection.execute("; ".join(back.values()))
     connection.execute(
         "SELECT setval(c.oid, 1, FALSE) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace"
-        " WHERE relkind = 'S' AND nspname !~ '^(pg_|information_schema)'"
+        " WHERE relkind = 'S' AND nspname ~ %s",
+        (schemas,),
     )
 
 
