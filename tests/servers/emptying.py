@@ -4,6 +4,8 @@ To make a database and its tables takes several times as long as a case of a con
 puts into its tables stays as it is: its version, and counters that begin at nought.
 """
 
+import contextlib
+import time
 from typing import Any
 
 
@@ -52,11 +54,19 @@ def empty_postgres(
 def empty_mariadb(connection: Any) -> None:
     """``connection`` is root's, in that database. Sessions that are left over are ended."""
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()"
-        )
-        for (number,) in cursor.fetchall():
-            cursor.execute(f"KILL {number}")
+        _end_sessions(cursor)
         cursor.execute("SHOW TABLES")
         for (table,) in cursor.fetchall():
             cursor.execute(_kept(table) or f"DELETE FROM {table}")
+
+
+def _end_sessions(cursor: Any) -> None:
+    from pymysql.err import OperationalError
+
+    others = "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()"
+    deadline = time.monotonic() + 30
+    while cursor.execute(others):
+        assert time.monotonic() < deadline, "sessions of other tests don't end"
+        for (number,) in cursor.fetchall():
+            with contextlib.suppress(OperationalError):  # it has just ended by itself
+                cursor.execute(f"KILL {number}")
