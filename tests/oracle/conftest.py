@@ -58,3 +58,29 @@ def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
     monkeypatch.setattr(oracledb, "create_pool_async", lambda **arguments: AsyncPool(database, arguments))
     yield Place(database, database.add_user())
     database.drop_users()
+
+
+@pytest.fixture(scope="session")
+def _kept_users() -> dict[int, str]:
+    """A user of the double for each release."""
+    return {}
+
+
+@pytest.fixture(params=["real"] if REAL else ["23ai", "19c"])
+def used_place(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, _kept_users: dict[int, str]
+) -> Iterator[Place]:
+    """A place whose tables other tests have used, and which are empty; on the real server a new one."""
+    if request.param == "real":
+        real = Place(None, "")
+        yield real
+        real.drop()
+        return
+    database = OracleDatabase(request.getfixturevalue("oracle_url"), int(request.param[:2]))
+    monkeypatch.setattr(oracledb, "create_pool", lambda **arguments: SyncPool(database, arguments))
+    monkeypatch.setattr(oracledb, "create_pool_async", lambda **arguments: AsyncPool(database, arguments))
+    if database.release not in _kept_users:
+        _kept_users[database.release] = database.add_user()
+    database.empty(_kept_users[database.release])
+    yield Place(database, _kept_users[database.release])
+    database.close()

@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 
 from tests.oracle.compat import SCHEMA, SETUP
+from tests.servers.emptying import empty_postgres
 
 _numbers = count(1)
 
@@ -62,6 +63,14 @@ class OracleDatabase:
             self.sql(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{user}'")
             self.sql(f"DROP SCHEMA {user} CASCADE; DROP OWNED BY {user}; DROP ROLE {user}")
         self.users.clear()
+        self.close()
+
+    def empty(self, user: str) -> None:
+        """The user's tables stay; what is in them goes."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            empty_postgres(connection, f"^{user}$", version="value")
+
+    def close(self) -> None:
         while self._made:
             self._made.pop().close()
 

@@ -14,28 +14,30 @@ from tests.oracle.place import NEW, OLD, Place
 ALL = frozenset(field.name for field in fields(CheckpointerCapabilities))
 
 
-@pytest.mark.parametrize("place", NEW, indirect=True)
+@pytest.mark.parametrize("used_place", NEW, indirect=True)
 class TestOracleCheckpointer(CheckpointerSuite):
     required = ALL
 
     @pytest.fixture
-    def open_checkpointer(self, place: Place) -> OpenCheckpointer:
+    def open_checkpointer(self, used_place: Place) -> OpenCheckpointer:
         def open_one(*, clock: Clock | None = None, ttl_seconds: float | None = None) -> BaseCheckpointer:
-            return OracleCheckpointer(**place.options(), clock=clock or SYSTEM_CLOCK, ttl_seconds=ttl_seconds)
+            return OracleCheckpointer(
+                **used_place.options(), clock=clock or SYSTEM_CLOCK, ttl_seconds=ttl_seconds
+            )
 
         return open_one
 
 
 @pytest.mark.long  # the plans are those of its twin; PostgreSQL and SQLite run the blocking suites each time
-@pytest.mark.parametrize("place", OLD, indirect=True)
+@pytest.mark.parametrize("used_place", OLD, indirect=True)
 class TestOracleSyncCheckpointer(CheckpointerSuite):
     required = ALL
 
     @pytest.fixture
-    def open_checkpointer(self, place: Place) -> OpenCheckpointer:
+    def open_checkpointer(self, used_place: Place) -> OpenCheckpointer:
         def open_twin(*, clock: Clock | None = None, ttl_seconds: float | None = None) -> BaseCheckpointer:
             twin = OracleSyncCheckpointer(
-                **place.options(), clock=clock or SYSTEM_CLOCK, ttl_seconds=ttl_seconds
+                **used_place.options(), clock=clock or SYSTEM_CLOCK, ttl_seconds=ttl_seconds
             )
             return BlockingCheckpointerFace(twin)
 

@@ -11,9 +11,9 @@ from tests.oracle.place import Place
 
 
 @pytest.fixture(params=[OracleCheckpointSaver, OracleSyncCheckpointSaver])
-def saver(request: pytest.FixtureRequest, place: Place) -> Iterator[Any]:
+def saver(request: pytest.FixtureRequest, used_place: Place) -> Iterator[Any]:
     blocking = request.param is OracleSyncCheckpointSaver
-    with opened(request.param(**place.options()), blocking=blocking) as facing:
+    with opened(request.param(**used_place.options()), blocking=blocking) as facing:
         yield facing
 
 

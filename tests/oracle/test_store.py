@@ -14,26 +14,26 @@ from tests.oracle.place import NEW, OLD, Place, given
 ALL = frozenset(field.name for field in fields(StoreCapabilities))
 
 
-@pytest.mark.parametrize("place", NEW, indirect=True)
+@pytest.mark.parametrize("used_place", NEW, indirect=True)
 class TestOracleStore(StoreSuite):
     required = ALL
 
     @pytest.fixture
-    def open_store(self, place: Place) -> OpenStore:
+    def open_store(self, used_place: Place) -> OpenStore:
         def open_one(**options: Any) -> BaseStore:
-            return OracleStore(**place.options(), **given(options))
+            return OracleStore(**used_place.options(), **given(options))
 
         return open_one
 
 
 @pytest.mark.long  # the plans are those of its twin; PostgreSQL and SQLite run the blocking suites each time
-@pytest.mark.parametrize("place", OLD, indirect=True)
+@pytest.mark.parametrize("used_place", OLD, indirect=True)
 class TestOracleSyncStore(StoreSuite):
     required = ALL
 
     @pytest.fixture
-    def open_store(self, place: Place) -> OpenStore:
+    def open_store(self, used_place: Place) -> OpenStore:
         def open_twin(**options: Any) -> BaseStore:
-            return BlockingStoreFace(OracleSyncStore(**place.options(), **given(options)))
+            return BlockingStoreFace(OracleSyncStore(**used_place.options(), **given(options)))
 
         return open_twin

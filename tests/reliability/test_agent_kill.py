@@ -13,7 +13,7 @@ from holdfast.agent.progress import unfinished
 from tests.reliability.agent_checks import Effects, asked, badly_told, is_unsafe, left_over, load, results
 from tests.reliability.agent_jobs import AgentChildren, plan_of
 from tests.reliability.children import Outcome
-from tests.reliability.places import SERVERS, Place, Places
+from tests.reliability.places import SERVERS, Place, Places, everywhere
 
 # The five places that matter most, by what a killed child came to last.
 NAMED: Final[Mapping[str, Sequence[str]]] = {
@@ -238,6 +238,7 @@ def test_a_ten_tool_turn_that_is_killed_two_thousand_times_runs_nothing_twice(ch
 # ── the test can fail ─────────────────────────────────────────────────────────────────────────────
 
 
+@everywhere(short="sqlite")
 @pytest.mark.parametrize(
     ("broken", "place", "complaint"),
     [

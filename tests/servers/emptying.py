@@ -4,24 +4,26 @@ To make a database and its tables takes several times as long as a case of a con
 puts into its tables stays as it is: its version, and counters that begin at nought.
 """
 
-from contextlib import suppress
+import contextlib
+import time
 from typing import Any
 
-_COUNTERS = {"counters": "version", "numbers": "number"}
 
-
-def _kept(table: str) -> str | None:
-    """The statement that sets a table of the schema's own back."""
+def _kept(table: str, version: str = "version") -> str | None:
+    """The statement that sets a table of the schema's own back. ``version``: the column that counts versions."""
     kind = table.rpartition("_")[2]
     if kind == "meta":
         return f"DELETE FROM {table} WHERE name NOT LIKE 'schema:%'"
-    if column := _COUNTERS.get(kind):
+    if column := {"counters": version, "numbers": "number"}.get(kind):
         return f"UPDATE {table} SET {column} = 0 WHERE {column} <> 0"
     return None
 
 
-def empty_postgres(connection: Any) -> None:
-    """``connection`` is a superuser's, in that database. Sessions that are left over are ended."""
+def empty_postgres(
+    connection: Any, schemas: str = "^(?!pg_|information_schema)", version: str = "version"
+) -> None:
+    """``connection`` is a superuser's, in that database; ``schemas`` is a pattern. Sessions that are left over are
+    ended."""
     connection.execute(
         "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
         " WHERE datname = current_database() AND pid <> pg_backend_pid()"
@@ -29,10 +31,10 @@ def empty_postgres(connection: Any) -> None:
     tables = [
         f"{schema}.{table}"
         for schema, table in connection.execute(
-            "SELECT schemaname, tablename FROM pg_tables WHERE schemaname !~ '^(pg_|information_schema)'"
+            "SELECT schemaname, tablename FROM pg_tables WHERE schemaname ~ %s", (schemas,)
         )
     ]
-    back = {table: statement for table in tables if (statement := _kept(table))}
+    back = {table: statement for table in tables if (statement := _kept(table, version))}
     content = [table for table in tables if table not in back]
     if content:
         filled = " UNION ALL ".join(
@@ -44,19 +46,27 @@ def empty_postgres(connection: Any) -> None:
         connection.execute("; ".join(back.values()))
     connection.execute(
         "SELECT setval(c.oid, 1, FALSE) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace"
-        " WHERE relkind = 'S' AND nspname !~ '^(pg_|information_schema)'"
+        " WHERE relkind = 'S' AND nspname ~ %s",
+        (schemas,),
     )
 
 
 def empty_mariadb(connection: Any) -> None:
     """``connection`` is root's, in that database. Sessions that are left over are ended."""
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()"
-        )
-        for (number,) in cursor.fetchall():
-            with suppress(connection.OperationalError):  # it has just ended by itself
-                cursor.execute(f"KILL {number}")
+        _end_sessions(cursor)
         cursor.execute("SHOW TABLES")
         for (table,) in cursor.fetchall():
             cursor.execute(_kept(table) or f"DELETE FROM {table}")
+
+
+def _end_sessions(cursor: Any) -> None:
+    from pymysql.err import OperationalError
+
+    others = "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()"
+    deadline = time.monotonic() + 30
+    while cursor.execute(others):
+        assert time.monotonic() < deadline, "sessions of other tests don't end"
+        for (number,) in cursor.fetchall():
+            with contextlib.suppress(OperationalError):  # it has just ended by itself
+                cursor.execute(f"KILL {number}")
