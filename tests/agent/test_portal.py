@@ -222,10 +222,11 @@ def test_an_interrupt_cancels_the_coroutine_and_waits_for_its_end() -> None:
     steps: list[str] = []
 
     async def wait() -> None:
-        # Sent once the main thread can only be waiting for this coroutine.
-        os.kill(os.getpid(), signal.SIGINT)
+        # Sent once the main thread can only be waiting for this coroutine; again, if it was just about to begin that.
         try:
-            await asyncio.Event().wait()
+            while True:
+                os.kill(os.getpid(), signal.SIGINT)
+                await asyncio.sleep(1)
         finally:
             for _ in range(5_000):  # long enough for a caller that does not wait to be seen
                 await asyncio.sleep(0)
