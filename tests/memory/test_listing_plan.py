@@ -7,6 +7,7 @@ import pytest
 from holdfast.memory.backends.sql.dialect import Tables
 from holdfast.memory.backends.sql.finding import list_threads
 from holdfast.memory.backends.sql.plan import Batch
+from holdfast.memory.backends.sql.word_rows import WordRows
 from holdfast.memory.records import Page
 
 
@@ -50,8 +51,7 @@ def page(threads: Threads, tables: Tables, limit: int, after: str | None) -> Pag
 @pytest.fixture
 def tables() -> Tables:
     engine = pytest.importorskip("holdfast.memory.backends.mysql_engine", reason="needs pymysql")
-    words = pytest.importorskip("holdfast.memory.backends.sql.word_rows")
-    return Tables(engine.MYSQL, words.WordRows(engine.MYSQL))
+    return Tables(engine.MYSQL, WordRows(engine.MYSQL))
 
 
 @pytest.mark.parametrize("limit", [2, 3, 10])
