@@ -225,9 +225,17 @@ async def _by_length(folder: Path, repeat: int, *lengths: int) -> dict[tuple[str
                 # Each on a fork of its own, so that the thread stays as long as it is.
                 await checkpointer.fork("t", None, f"t{number}")
                 agent = agent_on(checkpointer)
-                found["cold", length].append(await _one(agent, f"t{number}"))
+                await agent.run(PROMPT, thread_id=f"t{number}")
                 found["warm", length].append(min([await _one(agent, f"t{number}") for _ in range(5)]))
+            found["cold", length].append(min([await _cold(path, f"c{number}-{each}") for each in range(5)]))
     return found
+
+
+async def _cold(path: Path, thread_id: str) -> float:
+    """A turn of an agent and a connection that have not seen the thread."""
+    async with SQLiteCheckpointer(path) as checkpointer:
+        await checkpointer.fork("t", None, thread_id)
+        return await _one(agent_on(checkpointer), thread_id)
 
 
 async def _one(agent: Agent, thread_id: str) -> float:

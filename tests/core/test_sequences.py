@@ -78,7 +78,7 @@ def test_lines_are_those_of_their_texts(
     shape: list[tuple[int, int]], start: int | None, end: int | None
 ) -> None:
     texts = [[f"{at}.{line}" for line in range(count + more)] for at, (more, count) in enumerate(shape)]
-    lines = Lines(("\n".join(text), count) for text, (_, count) in zip(texts, shape, strict=True))
+    lines = Lines(("\n".join(text).encode(), count) for text, (_, count) in zip(texts, shape, strict=True))
     expected = [line for text, (_, count) in zip(texts, shape, strict=True) for line in text[:count]]
     assert lines[start:end] == expected[start:end]
     assert [*lines] == expected

@@ -26,9 +26,9 @@ class Lines(Sequence[str]):
 
     __slots__ = ("_pieces", "_starts")
 
-    def __init__(self, pieces: Iterable[tuple[str, int]]) -> None:
-        """Texts, each with the number of its lines that count."""
-        self._pieces: list[str | list[str]] = []
+    def __init__(self, pieces: Iterable[tuple[bytes, int]]) -> None:
+        """Texts in UTF-8, each with the number of its lines that count."""
+        self._pieces: list[bytes | list[str]] = []
         self._starts = [0]
         for text, count in pieces:
             self._pieces.append(text)
@@ -63,8 +63,8 @@ class Lines(Sequence[str]):
         while start < stop:
             first, end = self._starts[piece], self._starts[piece + 1]
             found = self._pieces[piece]
-            if isinstance(found, str):
-                found = self._pieces[piece] = found.split("\n")
+            if isinstance(found, bytes):
+                found = self._pieces[piece] = found.decode().split("\n")
             lines += found[start - first : min(stop, end) - first]
             start, piece = end, piece + 1
         return lines

@@ -108,7 +108,7 @@ def grow(known: KnownList, elements: Sequence[Any], place: "Place") -> tuple[Kno
     for start in range(shared, length, MAX_LINES):
         added = elements[start : start + MAX_LINES]
         body = "\n".join(map(encode, added))
-        running = seal_entry(running, start, body)
+        running = seal_entry(running, start, body.encode())
         entries.append(_new(Entry, (life, log, start, len(added), searchable, running, body)))
     path = (*path, _new(Segment, (life, log, length)))
     return _new(KnownList, (path, elements, True, running)), entries
@@ -143,13 +143,13 @@ class Place(NamedTuple):
     searchable: int
 
 
-def seal_entry(before: int | None, start: int, body: str) -> int:
+def seal_entry(before: int | None, start: int, body: bytes) -> int:
     """A checksum over a log up to and with this entry: one that was damaged, or is not in its place, is found out.
 
     ``before``: the seal of the entry before, ``None`` for the first one, which begins the log at ``start``. So a log
     can be checked as a whole: its seal is that of all bodies with line breaks between.
     """
-    return crc32(body.encode(), start & 0xFFFFFFFF if before is None else crc32(b"\n", before))
+    return crc32(body, start & 0xFFFFFFFF if before is None else crc32(b"\n", before))
 
 
 def read_entries(rows: Sequence[tuple[int, int, int, str]], start: int, end: int, place: str) -> list[str]:
@@ -162,7 +162,7 @@ def read_entries(rows: Sequence[tuple[int, int, int, str]], start: int, end: int
     for position, size, stored, body in rows:
         if position != start + len(lines):
             raise Corrupt(f"{place}: the entry at position {start + len(lines)} is missing", place=place)
-        running = None if type(body) is not str else seal_entry(running, start, body)
+        running = None if type(body) is not str else seal_entry(running, start, body.encode())
         if running is None or running != stored or body.count("\n") != size - 1:
             raise Corrupt(f"{place}: the entry at position {position} is not what was stored", place=place)
         lines += body.split("\n")
@@ -171,18 +171,20 @@ def read_entries(rows: Sequence[tuple[int, int, int, str]], start: int, end: int
     return lines[: end - start]
 
 
-def read_joined(pieces: Sequence[tuple[str, int, int]], start: int, end: int) -> list[tuple[str, int]] | None:
+def read_joined(
+    pieces: Sequence[tuple[bytes, int, int]], start: int, end: int
+) -> list[tuple[bytes, int]] | None:
     """The same out of a few pieces of the log: all bodies with a line break between, the last seal, and its end.
 
     Texts with the number of their lines, or ``None`` if they are not just what was stored.
     """
-    texts: list[tuple[str, int]] = []
+    texts: list[tuple[bytes, int]] = []
     at, running = start, None
     for text, stored, after in pieces:
-        if type(text) is not str:
+        if type(text) is not bytes:
             return None
         running = seal_entry(running, start, text)
-        if running != stored or at + text.count("\n") + 1 != after:
+        if running != stored or at + text.count(b"\n") + 1 != after:
             return None
         texts.append((text, min(after, end) - at))
         at = after

@@ -25,8 +25,7 @@ SQLITE = Dialect(
     find="INSTR",
     substring="SUBSTR",
     greatest="MAX",
-    # Beside MAX, a plain column is that of the last row.
-    joined="group_concat(body, char(10)), seal, MAX(pos) + size",
+    joined="CAST(group_concat(body, char(10)) AS BLOB)",
     clustered=" WITHOUT ROWID",
     partial_indexes=True,
     bind_key=bytearray,  # for each parameter of another type, bytes among them, the driver looks for an adapter

@@ -43,8 +43,7 @@ class Dialect:
     settling: str = ""
     # What the column `c.lists` leads through, as rows: life, log, first_pos, end_pos; with it, one batch reads a state.
     spans: str = ""
-    # One row for many entries, which takes less time to read: their bodies with line breaks between, the last one's
-    # seal, and where that ends.
+    # One value for many entries, which takes less time to read: the bytes of their bodies, with line breaks between.
     joined: str = ""
     # Metadata as the database's own JSON: its indexes (of ``{table}``, names begin with ``{prefix}``), and a condition
     # on the column `c.metadata`, with a JSON object as parameter, that all rows which contain it meet.

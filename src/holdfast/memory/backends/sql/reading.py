@@ -229,16 +229,22 @@ def _read_joined(
     t: Tables, wanted: Sequence[tuple[str, tuple[bytes, int, int, int]]]
 ) -> Plan[dict[str, Lines] | None]:
     """The elements of the lists, read in big pieces; ``None`` if that fails: row by row it can be told why."""
-    sql = f"SELECT {t.dialect.joined} FROM {t.entries} WHERE life = ? AND log = ? AND pos >= ? AND pos < ?"
+    piece = f"FROM {t.entries} WHERE life = ? AND log = ? AND pos >= ? AND pos < ?"
+    bodies = f"SELECT {t.dialect.joined} {piece}"
+    ends = f"SELECT seal, pos + size {piece} ORDER BY pos DESC LIMIT 1"
     spans = [
-        [rows(sql, life, log, at, min(at + JOINED, end)) for at in range(start, end, JOINED)]
+        [
+            rows(sql, life, log, at, min(at + JOINED, end))
+            for at in range(start, end, JOINED)
+            for sql in (bodies, ends)
+        ]
         for _, (life, log, start, end) in wanted
     ]
     found = (yield [question for span in spans for question in span]) if spans else []
     answers = iter(found)
-    texts: dict[str, list[tuple[str, int]]] = {}
+    texts: dict[str, list[tuple[bytes, int]]] = {}
     for (name, (_, _, start, end)), span in zip(wanted, spans, strict=True):
-        pieces = [piece for _ in span for piece in next(answers) if piece[0] is not None]
+        pieces = [(body, *last) for _ in span[::2] for (body,) in next(answers) for last in next(answers)]
         checked = read_joined(pieces, start, end)
         if checked is None:
             return None
