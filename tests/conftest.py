@@ -26,7 +26,9 @@ settings.register_profile("holdfast-ci", deadline=None, print_blob=True, derando
 settings.load_profile("holdfast-ci" if os.environ.get("CI") else "holdfast")
 
 _NEEDS = re.compile(r"(?:needs |could not import ')([\w.-]*\w)")
-_PROPERTY = "requires"
+_PROPERTY, _USED = "requires", "uses"
+_SERVERS = {"postgres_server": "postgres", "mariadb_server": "mariadb"}
+"""Fixtures that skip a test by themselves, if the component is not there."""
 
 
 def required_components() -> frozenset[str]:
@@ -40,6 +42,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for marker in item.iter_markers("requires"):
             item.user_properties.extend((_PROPERTY, str(name)) for name in marker.args)
+        used = _SERVERS.keys() & getattr(item, "fixturenames", ())
+        item.user_properties.extend((_USED, _SERVERS[name]) for name in sorted(used))
 
 
 # Tests make many objects that are gone at once: nothing is gained by looking for rings among them every 700.
@@ -63,7 +67,7 @@ class Skips:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         marked = {str(value) for name, value in report.user_properties if name == _PROPERTY}
-        self.named |= marked
+        self.named |= marked | {str(value) for name, value in report.user_properties if name == _USED}
         # An expected failure is reported as skipped too, and left nothing out.
         if report.skipped and "wasxfail" not in vars(report):
             self._add(report.nodeid, _reason(report), marked)

@@ -93,7 +93,7 @@ def _wait(process: subprocess.Popen[bytes], folder: Path) -> None:
 
 # ── either of the two poolers ─────────────────────────────────────────────────────────────────────────
 
-POOLERS = ("strict", "pgbouncer")
+POOLERS = ("strict", pytest.param("pgbouncer", marks=pytest.mark.requires("pgbouncer")))
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from holdfast.memory.backends.oracle_engine import (
 )
 from holdfast.memory.backends.sql.binding import BoundEngine
 from holdfast.memory.backends.sql.dialect import Tables
-from holdfast.memory.backends.sql.items_nearest import LARGE, nearest
+from holdfast.memory.backends.sql.items_nearest import LARGE, large_namespaces, nearest
 from holdfast.memory.backends.sql.items_schema import ItemTables, items_schema
 from holdfast.memory.backends.sql.items_store import VECTOR_CACHE_BYTES, SqlStore
 from holdfast.memory.backends.sql.items_versions import OneCounter
@@ -151,7 +151,7 @@ class OracleStore(SqlStore):
         if (used := await self._usable_index()) is None:
             return 0
         total = 0
-        for ns_id in await used.copies.read(partial(vectors.large_namespaces, used.index)):
+        for ns_id in await used.copies.read(partial(large_namespaces, used.index)):
             while count := await used.copies.write(partial(vectors.add_newer, used.index, ns_id)):
                 total += count
         await self._organize(used)

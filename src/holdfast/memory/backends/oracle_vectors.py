@@ -13,7 +13,7 @@ from holdfast.memory.backends.sql.items_nearest import LARGE, NEWER, PORTION
 from holdfast.memory.backends.sql.items_rows import key_of, narrowed
 from holdfast.memory.backends.sql.items_schema import ItemTables
 from holdfast.memory.backends.sql.items_vectors import matrix_of
-from holdfast.memory.backends.sql.plan import Batch, Plan, Statement, fetch, heavy, many, rows
+from holdfast.memory.backends.sql.plan import Batch, Plan, Statement, heavy, many, rows
 from holdfast.memory.backends.sql.schema import Schema
 from holdfast.memory.store_requests import Namespace, VectorRequest
 from holdfast.memory.vectors import Metric, VectorSpace, prepare, unpack
@@ -121,18 +121,6 @@ def is_indexed(index: VectorIndex, namespace: Namespace) -> Plan[bool]:
     """Whether searches in that namespace ask the index."""
     ((newest, behind),) = (yield [index.select_state(key_of(namespace))])[0]
     return newest is not None and behind <= NEWER
-
-
-def large_namespaces(index: VectorIndex) -> Plan[list[int]]:
-    """Those of this space that have, or should have, copies in the index."""
-    t, space = index.tables, index.space
-    found = yield from fetch(
-        f"SELECT n.ns_id FROM {t.namespaces} n WHERE n.dimension = ? AND n.metric = ? AND"
-        f" (EXISTS (SELECT 1 FROM {index.table} x WHERE x.ns_id = n.ns_id)"
-        f" OR {index.large} < (SELECT COUNT(*) FROM {t.vectors} v WHERE v.ns_id = n.ns_id)) ORDER BY n.ns_id",
-        *(space.dimension, space.metric.value),
-    )
-    return [ns_id for (ns_id,) in found]
 
 
 def add_newer(index: VectorIndex, ns_id: int, portion: int = PORTION) -> Plan[int]:

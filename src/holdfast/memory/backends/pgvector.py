@@ -155,18 +155,6 @@ def add_newer(index: Index, ns_id: int, portion: int = PORTION) -> Plan[int]:
     return len(found)
 
 
-def large_namespaces(index: Index) -> Plan[list[int]]:
-    """Those of this space that have, or should have, vectors in the index."""
-    t, space = index.tables, index.space
-    found = yield from fetch(
-        f"SELECT n.ns_id FROM {t.namespaces} n WHERE n.dimension = ? AND n.metric = ? AND"
-        f" (EXISTS (SELECT 1 FROM {index.table} x WHERE x.ns_id = n.ns_id)"
-        f" OR {index.large} < (SELECT COUNT(*) FROM {t.vectors} v WHERE v.ns_id = n.ns_id)) ORDER BY n.ns_id",
-        *(space.dimension, space.metric.value),
-    )
-    return [ns_id for (ns_id,) in found]
-
-
 def texts(matrix: "Floats") -> list[str]:
     """Vectors as pgvector reads them."""
     return [f"[{','.join(map('{:.9g}'.format, row))}]" for row in matrix.tolist()]

@@ -14,6 +14,7 @@ from holdfast.memory.backends import pgvector, pgvector_search
 from holdfast.memory.backends.postgres_engine import DATABASE, POSTGRES, PostgresEngine, postgres_engine
 from holdfast.memory.backends.sql.binding import BoundEngine
 from holdfast.memory.backends.sql.dialect import Dialect
+from holdfast.memory.backends.sql.items_nearest import large_namespaces
 from holdfast.memory.backends.sql.items_schema import ItemTables
 from holdfast.memory.backends.sql.items_store import VECTOR_CACHE_BYTES, SqlStore
 from holdfast.memory.backends.sql.items_versions import Slots
@@ -192,7 +193,7 @@ class PostgresStore(SqlStore):
         if (used := await self._usable_index()) is None:
             return 0
         total = 0
-        for ns_id in await used.engine.read(partial(pgvector.large_namespaces, used.index)):
+        for ns_id in await used.engine.read(partial(large_namespaces, used.index)):
             while count := await used.engine.write(partial(pgvector.add_newer, used.index, ns_id)):
                 total += count
         return total

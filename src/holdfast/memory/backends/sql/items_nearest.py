@@ -16,7 +16,7 @@ from holdfast.memory.backends.sql.items_spaces import NamespaceRow, namespace_ro
 from holdfast.memory.backends.sql.items_vectors import exact, matrix_of
 from holdfast.memory.backends.sql.plan import Batch, Plan, Row, Statement, fetch, heavy
 from holdfast.memory.store_requests import StoredHit, VectorRequest
-from holdfast.memory.vectors import score_all
+from holdfast.memory.vectors import VectorSpace, score_all
 
 if TYPE_CHECKING:
     from holdfast.memory.vectors import Floats
@@ -48,6 +48,31 @@ class NearestIndex(Protocol):
     def select_candidates(self, ns_id: int, request: VectorRequest, wanted: int) -> Batch:
         """The last statement gives so many candidates, or a few more: item, version, vector."""
         ...
+
+
+class SpaceIndex(Protocol):
+    """The index of one vector space, in a table of copies."""
+
+    @property
+    def tables(self) -> ItemTables: ...
+    @property
+    def table(self) -> str: ...
+    @property
+    def space(self) -> VectorSpace: ...
+    @property
+    def large(self) -> int: ...
+
+
+def large_namespaces(index: SpaceIndex) -> Plan[list[int]]:
+    """Those of its space that have, or should have, copies in the index."""
+    t, space = index.tables, index.space
+    found = yield from fetch(
+        f"SELECT n.ns_id FROM {t.namespaces} n WHERE n.dimension = ? AND n.metric = ? AND"
+        f" (EXISTS (SELECT 1 FROM {index.table} x WHERE x.ns_id = n.ns_id)"
+        f" OR {index.large} < (SELECT COUNT(*) FROM {t.vectors} v WHERE v.ns_id = n.ns_id)) ORDER BY n.ns_id",
+        *(space.dimension, space.metric.value),
+    )
+    return [ns_id for (ns_id,) in found]
 
 
 class Answer(NamedTuple):
