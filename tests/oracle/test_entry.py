@@ -72,5 +72,6 @@ def test_the_suites_run_on_the_server_that_the_environment_names(oracle: OracleD
 @pytest.mark.long
 @pytest.mark.parametrize("release", [23])
 def test_more_of_them_run_there(oracle: OracleDatabase) -> None:
-    names = ("test_saver", "test_documents", "test_json", "test_vectors", "test_migrating", "test_notebooks")
-    run(oracle, " ".join(f"tests/oracle/{name}.py" for name in names))
+    suites = ("test_checkpointer", "test_store", "test_saver", "test_documents")
+    others = ("test_json", "test_vectors", "test_migrating", "test_notebooks")
+    run(oracle, " ".join(f"tests/oracle/{name}.py" for name in (*suites, *others)))
