@@ -26,6 +26,7 @@ SAID_AT = datetime(2026, 11, 16, 12, tzinfo=UTC)
         ("I like May 2024", "likes", "May 2024"),
         ("My birthday is on March 3.", "birthday", "March 3"),
         ("I live in 2024.", "lives_in", "2024"),
+        ("I work on March 3.", "works_on", "March 3"),
     ],
 )
 def test_the_time_that_is_said_with_a_thing_is_no_part_of_it(text: str, predicate: str, thing: str) -> None:

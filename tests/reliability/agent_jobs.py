@@ -7,12 +7,10 @@ tools do is written to a file of their own: how often one ran is counted without
 import asyncio
 import json
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 from unittest.mock import patch
 
 from holdfast.agent import Agent, AgentResult, get_run_context, running
@@ -39,16 +37,7 @@ MODULE: Final = "tests.reliability.agent_jobs"
 class AgentChildren(Children):
     """`Children` that run the jobs of this module."""
 
-    def __enter__(self) -> Self:
-        self._server = subprocess.Popen(
-            [sys.executable, "-m", MODULE],
-            cwd=children.ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            bufsize=1,
-        )
-        return self
+    module = MODULE
 
 
 # ── the model ─────────────────────────────────────────────────────────────────────────────────────

@@ -41,11 +41,13 @@ class Outcome:
 
 
 class Children:
-    """The client's side: starts the server with the first child."""
+    """The client's side: starts the server with the first child. ``module`` is what is run as the server."""
+
+    module = "tests.reliability.children"
 
     def __enter__(self) -> Self:
         self._server = subprocess.Popen(
-            [sys.executable, "-m", "tests.reliability.children"],
+            [sys.executable, "-m", self.module],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

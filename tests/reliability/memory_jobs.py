@@ -2,10 +2,8 @@
 
 import asyncio
 import json
-import subprocess
-import sys
 from collections.abc import Sequence
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from holdfast.agent import Agent
 from holdfast.agent.progress import unfinished
@@ -29,16 +27,7 @@ MODULE: Final = "tests.reliability.memory_jobs"
 class MemoryChildren(Children):
     """`Children` that run the jobs of this module."""
 
-    def __enter__(self) -> Self:
-        self._server = subprocess.Popen(
-            [sys.executable, "-m", MODULE],
-            cwd=children.ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            bufsize=1,
-        )
-        return self
+    module = MODULE
 
 
 def answer(messages: Sequence[Message], tools: object = None, **options: Any) -> str:
