@@ -7,10 +7,13 @@ import re
 import threading
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 import oracledb
 import psycopg
+from psycopg.errors import error_from_result
+from psycopg.pq import ExecStatus
 from psycopg.types.string import ByteaLoader
 from sqlglot import exp
 
@@ -121,14 +124,31 @@ class OracleSession:
         if self._connection.closed:
             raise dpy(failing.CONNECTION_CLOSED)
 
-    def _send(self, text: str, params: Mapping[str, Any] | None = None) -> "psycopg.Cursor[tuple[Any, ...]]":
+    def _send(self, text: str) -> None:
+        """A command of ours. psycopg's cursors take several times as long as the bare call, and are asked only for what
+        psycopg must know of: that something was rolled back."""
         self._check_alive()
         try:
-            return self._connection.execute(text.encode(), params)
+            if text.startswith("ROLLBACK"):
+                self._connection.execute(text.encode())
+                return
+            result = self._connection.pgconn.exec_(text.encode())
+            if result.status == ExecStatus.FATAL_ERROR:
+                raise error_from_result(result)
         except psycopg.Error as error:
-            if not error.sqlstate:
-                self._connection.close()
-            raise failing.translated(error, ddl=False, any_right=False) from error
+            raise self._failed(error) from error
+
+    def _ask(self, text: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        self._check_alive()
+        try:
+            return self._connection.execute(text.encode(), params).fetchall()
+        except psycopg.Error as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: psycopg.Error) -> Exception:
+        if not error.sqlstate:
+            self._connection.close()
+        return failing.translated(error, ddl=False, any_right=False)
 
     # ── statements ────────────────────────────────────────────────────────────────────────────────
 
@@ -193,8 +213,9 @@ class OracleSession:
                 values = {name.lower(): _bound(value, sizes.get(name)) for name, value in binds.items()}
                 casts = {name.lower(): _cast(value, sizes.get(name)) for name, value in binds.items()}
                 cursor = self._guarded(fill(text, casts), values, ddl=False)
-                if cursor.description is not None and parsed.is_query:
-                    answer.columns = [(c.name.upper(), self._type(c.type_code)) for c in cursor.description]
+                columns = cursor.description if parsed.is_query else None
+                if columns is not None:
+                    answer.columns = [(c.name.upper(), self._type(c.type_code)) for c in columns]
                     vectors = [kind is oracledb.DB_TYPE_VECTOR for _, kind in answer.columns]
                     answer.rows = [tuple(map(_fetched, row, vectors)) for row in cursor.fetchall()]
                     answer.count = len(answer.rows)
@@ -217,18 +238,14 @@ class OracleSession:
 
     def _check_text_index(self, parsed: Parsed) -> None:
         """`JSON_TEXTCONTAINS` is answered by an index only, and of a query that it can read."""
-        for call in parsed.tree.find_all(exp.Anonymous) if parsed.tree is not None else ():
-            if str(call.this).upper() == "JSON_TEXTCONTAINS":
-                column = call.expressions[0].name.lower()
-                found = self._send(
-                    "SELECT 1 FROM pg_description d JOIN pg_class c ON c.oid = d.objoid"
-                    " WHERE d.description = %(wanted)s AND has_schema_privilege(c.relnamespace, 'USAGE')",
-                    {"wanted": f"oracle search index {column}"},
-                ).fetchall()
-                if not found:
-                    raise ora(
-                        40467, "JSON_TEXTCONTAINS() cannot be evaluated without JSON-enabled context index"
-                    )
+        for column in _searched(parsed.text, self.database.release):
+            found = self._ask(
+                "SELECT 1 FROM pg_description d JOIN pg_class c ON c.oid = d.objoid"
+                " WHERE d.description = %(wanted)s AND has_schema_privilege(c.relnamespace, 'USAGE')",
+                {"wanted": f"oracle search index {column}"},
+            )
+            if not found:
+                raise ora(40467, "JSON_TEXTCONTAINS() cannot be evaluated without JSON-enabled context index")
 
     def _guarded(
         self, text: str, values: Mapping[str, Any] | None, *, ddl: bool
@@ -284,12 +301,12 @@ class OracleSession:
 
     def _check_vector(self, parts: Mapping[str, str]) -> None:
         """The column has a dimension, and no other index."""
-        found = self._send(
+        found = self._ask(
             "SELECT atttypmod, (SELECT count(*) FROM pg_description d JOIN pg_index i ON i.indexrelid = d.objoid"
             " WHERE i.indrelid = attrelid AND d.description LIKE 'oracle vector%%') FROM pg_attribute"
             " WHERE attrelid = %(table)s::regclass AND attname = %(column)s",
             {"table": parts["table"], "column": parts["column"].lower()},
-        ).fetchall()
+        )
         if found[0][0] < 1:
             raise ora(51815, "a vector index needs a column with a number of dimensions")
         if found[0][1]:
@@ -311,23 +328,33 @@ class OracleSession:
         if missing := [column for column in columns if column not in sizes]:
             raise ora(904, f"{missing[0]}: invalid identifier")
         _check_key([sizes[column] for column in columns])
-        found = self._send(
+        found = self._ask(
             "SELECT array_agg(a.attname::text ORDER BY k.place) FROM pg_index i"
             " CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k (number, place)"
             " JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number"
             " WHERE i.indrelid = %(table)s::regclass GROUP BY i.indexrelid",
             {"table": table},
-        ).fetchall()
+        )
         if (list(columns),) in found:
             raise ora(1408, "such column list already indexed")
 
     def _column_sizes(self, table: str) -> dict[str, int]:
-        found = self._send(
+        found = self._ask(
             "SELECT attname, col_description(attrelid, attnum) FROM pg_attribute"
             " WHERE attrelid = %(table)s::regclass AND attnum > 0 AND NOT attisdropped",
             {"table": table},
-        ).fetchall()
+        )
         return {str(name): int(str(comment).rsplit(" ", 1)[1]) for name, comment in found}
+
+
+@lru_cache(maxsize=4096)
+def _searched(sql: str, release: int) -> tuple[str, ...]:
+    """The columns that `JSON_TEXTCONTAINS` looks into."""
+    tree = parse(sql, release).tree
+    calls = () if tree is None else tree.find_all(exp.Anonymous)
+    return tuple(
+        call.expressions[0].name.lower() for call in calls if str(call.this).upper() == "JSON_TEXTCONTAINS"
+    )
 
 
 def _check_key(sizes: Sequence[int]) -> None:

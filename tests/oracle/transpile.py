@@ -31,6 +31,12 @@ def query_text(sql: str, release: int) -> str:
 
 def fill(text: str, casts: dict[str, str]) -> str:
     """The text with psycopg's placeholders, each cast to the type of its value."""
+    return _filled(text, tuple(casts.items()))
+
+
+@lru_cache(maxsize=4096)
+def _filled(text: str, given: tuple[tuple[str, str], ...]) -> str:
+    casts = dict(given)
 
     def placeholder(match: re.Match[str]) -> str:
         name = match[1].lower()
