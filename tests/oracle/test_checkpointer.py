@@ -28,7 +28,6 @@ class TestOracleCheckpointer(CheckpointerSuite):
         return open_one
 
 
-@pytest.mark.long  # the plans are those of its twin; PostgreSQL and SQLite run the blocking suites each time
 @pytest.mark.parametrize("used_place", OLD, indirect=True)
 class TestOracleSyncCheckpointer(CheckpointerSuite):
     required = ALL

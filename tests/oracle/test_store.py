@@ -26,7 +26,6 @@ class TestOracleStore(StoreSuite):
         return open_one
 
 
-@pytest.mark.long  # the plans are those of its twin; PostgreSQL and SQLite run the blocking suites each time
 @pytest.mark.parametrize("used_place", OLD, indirect=True)
 class TestOracleSyncStore(StoreSuite):
     required = ALL
