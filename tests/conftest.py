@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from tests.servers.keeping import quick_folder
+from tests.servers.keeping import in_memory
 from tests.suppressions import find_suppressions
 
 pytest.register_assert_rewrite("holdfast.testing")
@@ -131,6 +131,7 @@ def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(quick_folder()))  # where `tmp_path` is
+    if (memory := in_memory()) is not None:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))  # where `tmp_path` is
     if "workerinput" not in vars(config):
         config.pluginmanager.register(Skips(), "holdfast-skips")

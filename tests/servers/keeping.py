@@ -18,13 +18,18 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 
-def quick_folder() -> Path:
-    """Where temporary files are quick: in memory, if the machine has a file system there with room for a run."""
+def in_memory() -> Path | None:
+    """Where files are quickest: a file system in memory, if there is one with room for a run."""
     memory = Path("/dev/shm")
     with suppress(OSError):
         if os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 4 << 30:
             return memory
-    return Path("/tmp")
+    return None
+
+
+def servers_folder() -> Path:
+    """Not where a test is: a socket's path has 107 bytes."""
+    return in_memory() or Path("/tmp")
 
 
 class Server(Protocol):
@@ -53,8 +58,7 @@ T = TypeVar("T", bound=Server)
 @contextmanager
 def own(prefix: str, make: Callable[[Path], T]) -> Iterator[T]:
     """A server of one test's own, which may kill it."""
-    # Not where the test is: a socket's path has 107 bytes.
-    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=quick_folder()))
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=servers_folder()))
     server = make(folder)
     try:
         server.start()
