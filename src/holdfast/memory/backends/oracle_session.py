@@ -37,6 +37,7 @@ class OracleSession:
         self.pool = pool
         self.connection = connection
         self.in_transaction = False
+        self._has_looked = False  # a query was sent that no transaction was around
         self._native = native
         self.release = int(connection.version.partition(".")[0])
         self._has_json = self.release >= WITH_JSON
@@ -49,6 +50,11 @@ class OracleSession:
         # One query sees one state of the database anyway, and leaves nothing to commit.
         alone = begin == "read" and commit and len(batch) == 1
         first = _READS if begin == "read" and not alone else ""
+        if (
+            first and self._has_looked
+        ):  # it must be the first of a transaction, and a query may have begun one
+            await done(self.connection.rollback())
+        self._has_looked = alone
         self.in_transaction = self.in_transaction or bool(begin)
         if self._pipelined and len(batch) + bool(first) + commit - alone > 1:
             parts = pipelines(batch, self._text, self._native)
