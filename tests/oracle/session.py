@@ -19,7 +19,7 @@ from tests.oracle.database import OracleDatabase
 from tests.oracle.failing import dpy, ora
 from tests.oracle.rules import Parsed, parse
 from tests.oracle.transpile import fill, index_ddl, query_text, table_ddl
-from tests.oracle.words import MAX_FIELD_NAME, MAX_INDEX_BYTES, MAX_NUMBER, MAX_SQL_TEXT
+from tests.oracle.words import MAX_BYTES, MAX_FIELD_NAME, MAX_INDEX_BYTES, MAX_NUMBER, MAX_SQL_TEXT
 
 _BEGIN = {
     "": "BEGIN ISOLATION LEVEL READ COMMITTED",
@@ -363,8 +363,12 @@ def _check_binds(parsed: Parsed, binds: Mapping[str, Any], sizes: Mapping[str, A
             raise dpy(failing.VALUE_TYPE, type_name=type(value).__name__)
         if type(value) is int and abs(value) >= _INT_LIMIT:
             raise ora(1426, "numeric overflow")
+        if name in parsed.sources and sizes.get(name) in (oracledb.DB_TYPE_CLOB, oracledb.DB_TYPE_BLOB):
+            raise ora(932, "inconsistent datatypes: the double takes no LOB in the source of a MERGE")
         in_expression = name not in parsed.stored and sizes.get(name) is not oracledb.DB_TYPE_CLOB
         if type(value) is str and in_expression and len(value.encode()) > MAX_SQL_TEXT:
+            raise ora(1461, "can bind a LONG value only for insert into a LONG column")
+        if type(value) is bytes and isinstance(parsed.tree, exp.Merge) and len(value) > MAX_BYTES["RAW"]:
             raise ora(1461, "can bind a LONG value only for insert into a LONG column")
 
 
