@@ -87,7 +87,7 @@ class OracleSession:
             self._lobs[oid] = _OWN_TYPES[str(name)]
             if name == "blob":
                 self._connection.adapters.register_loader(oid, ByteaLoader)
-        self.open_transaction = self._reads_only = False
+        self.open_transaction = self._reads_only = self._marked = False
         self.process = self._connection.info.backend_pid
 
     # ── transactions ──────────────────────────────────────────────────────────────────────────────
@@ -161,7 +161,7 @@ class OracleSession:
     def _begin(self, how: str) -> None:
         self._send(_BEGIN[how])
         self.open_transaction = True
-        self._reads_only = how == "READ ONLY"
+        self._reads_only, self._marked = how == "READ ONLY", False
         if self.call_timeout:
             self._send(f"SET LOCAL statement_timeout = {int(self.call_timeout)}")
 
@@ -187,7 +187,10 @@ class OracleSession:
             )
         guarded = not self._reads_only
         if guarded:
-            self._send("SAVEPOINT statement")
+            self._send(
+                "RELEASE SAVEPOINT statement; SAVEPOINT statement" if self._marked else "SAVEPOINT statement"
+            )
+            self._marked = True
         try:
             for binds in many:
                 values = {name.lower(): _bound(value, sizes.get(name)) for name, value in binds.items()}
@@ -207,8 +210,6 @@ class OracleSession:
                     "ROLLBACK TO SAVEPOINT statement" if guarded else f"ROLLBACK; {_BEGIN['READ ONLY']}"
                 )
             raise
-        if guarded:
-            self._send("RELEASE SAVEPOINT statement")
         if parsed.approximate:
             self._send(
                 "SET LOCAL enable_seqscan = on; SET LOCAL enable_sort = on; SET LOCAL enable_bitmapscan = on"
