@@ -15,19 +15,13 @@ from holdfast.memory.backends.oracle_engine import ORACLE, oracle_engine
 from holdfast.memory.backends.oracle_sql import oracle_text
 from holdfast.memory.backends.oracle_store import OracleStore
 from holdfast.memory.backends.sql.dialect import Dialect
-from holdfast.memory.backends.sql.plan import Plan, Row, fetch, last, many
+from holdfast.memory.backends.sql.plan import Batch, Plan, Row, fetch, last, many
 from holdfast.memory.backends.sql.schema import Schema
 from holdfast.memory.blocking import drive
 from tests.oracle.database import OracleDatabase
 from tests.oracle.driver import SyncCursor, SyncPool
+from tests.oracle.place import Place
 
-NOTES = Schema(
-    "notes",
-    "notes_meta",
-    ORACLE,
-    (("CREATE TABLE notes (n NUMBER(19) NOT NULL PRIMARY KEY, body CLOB, name VARCHAR2(20 BYTE))",),),
-    ("notes",),
-)
 KEYS, COLUMNS = ("n",), ("body", "name")
 LENGTHS = [10, 4_001, 32_768, 1_100_000]
 
@@ -36,36 +30,39 @@ def options(user: str, **others: Any) -> dict[str, Any]:
     return {"dsn": "db.example/service", "user": user, "password": "secret", **others}
 
 
-def putting(*row: Any) -> Plan[None]:
-    yield last(ORACLE.put_row("notes", KEYS, COLUMNS, *row))
-
-
-def putting_all(rows: list[Row]) -> Plan[None]:
-    """Merged whatever their length: `put_rows` would not do so for long ones."""
-    yield last([many(merge_text("notes", KEYS, COLUMNS), rows)])
-
-
-def reading() -> Plan[list[Row]]:
-    return (yield from fetch("SELECT n, body, name FROM notes ORDER BY n"))
-
-
 class Notes:
-    """The table, by both kinds of drivers."""
+    """A table, by either driver: rows that may be there are put into it."""
 
-    def __init__(self, user: str, *, blocking: bool) -> None:
-        self._engine = oracle_engine("db.example/service", user=user, password="x", blocking=blocking)
-        self._notes = self._engine.using(NOTES)
+    def __init__(self, place: Place, *, blocking: bool) -> None:
+        self.table = f"{place.table_name}_notes"
+        columns = "n NUMBER(19) NOT NULL PRIMARY KEY, body CLOB, name VARCHAR2(20 BYTE)"
+        made = ((f"CREATE TABLE {self.table} ({columns})",),)
+        self._engine = oracle_engine(**place.arguments, blocking=blocking)
+        self._notes = self._engine.using(Schema("notes", f"{self.table}_meta", ORACLE, made, (self.table,)))
         self._run: Callable[[Any], Any] = drive if blocking else asyncio.run
 
-    def write(self, plan: Callable[[], Plan[None]]) -> None:
+    def put(self, *row: Any) -> None:
+        self._write(ORACLE.put_row(self.table, KEYS, COLUMNS, *row))
+
+    def merge(self, rows: list[Row]) -> None:
+        """Also those that are long, which `put_rows` would not."""
+        self._write([many(merge_text(self.table, KEYS, COLUMNS), rows)])
+
+    def _write(self, batch: Batch) -> None:
+        def plan() -> Plan[None]:
+            yield last(batch)
+
         async def write() -> None:
             await self._notes.write(plan)
 
         self._run(write())
 
     def rows(self) -> list[Row]:
+        def plan() -> Plan[list[Row]]:
+            return (yield from fetch(f"SELECT n, body, name FROM {self.table} ORDER BY n"))
+
         async def read() -> list[Row]:
-            return await self._notes.read(reading)
+            return await self._notes.read(plan)
 
         found: list[Row] = self._run(read())
         return found
@@ -75,8 +72,8 @@ class Notes:
 
 
 @pytest.fixture(params=["blocking", "async"])
-def notes(oracle: OracleDatabase, request: pytest.FixtureRequest) -> Iterator[Notes]:
-    made = Notes(oracle.add_user(), blocking=request.param == "blocking")
+def notes(place: Place, request: pytest.FixtureRequest) -> Iterator[Notes]:
+    made = Notes(place, blocking=request.param == "blocking")
     yield made
     made.close()
 
@@ -176,28 +173,29 @@ def test_rows_take_no_more_statements_than_to_delete_and_insert(
 @pytest.mark.parametrize("length", LENGTHS)
 def test_a_merge_replaces_the_row_that_is_there_and_leaves_others_alone(notes: Notes, length: int) -> None:
     long, longer = "é" * length, "walrus " + "é" * length
-    notes.write(lambda: putting(1, "one", "a"))
-    notes.write(lambda: putting(2, long, "b"))
+    notes.put(1, "one", "a")
+    notes.put(2, long, "b")
     assert notes.rows() == [(1, "one", "a"), (2, long, "b")]
-    notes.write(lambda: putting(2, longer, None))
+    notes.put(2, longer, None)
     assert notes.rows() == [(1, "one", "a"), (2, longer, None)]
-    notes.write(lambda: putting(2, None, "c"))
+    notes.put(2, None, "c")
     assert notes.rows() == [(1, "one", "a"), (2, None, "c")]
 
 
-def test_many_rows_are_merged_the_long_ones_apart(oracle: OracleDatabase, notes: Notes) -> None:
-    rows = [(number, "é" * length, str(length)) for number, length in enumerate(LENGTHS)]
-    notes.write(lambda: putting(2, "old", "old"))
-    notes.write(lambda: putting(9, "other", "other"))
-    before = len(oracle.statements)
-    notes.write(lambda: putting_all(rows))
+def test_many_rows_are_merged_the_long_ones_apart(place: Place, notes: Notes) -> None:
+    rows: list[Row] = [(number, "é" * length, str(length)) for number, length in enumerate(LENGTHS)]
+    notes.put(2, "old", "old")
+    notes.put(9, "other", "other")
+    before = len(place.statements)
+    notes.merge(rows)
     assert notes.rows() == [*rows, (9, "other", "other")]
-    merges = [sql for sql in oracle.statements[before:] if sql.startswith("MERGE")]
-    assert len(merges) == 1 + 3  # the first alone, as an array of one
+    if place.database is not None:
+        merges = [sql for sql in place.statements[before:] if sql.startswith("MERGE")]
+        assert len(merges) == 1 + 3  # the short ones, here one of them, go in an array
 
 
 def test_an_empty_text_is_merged_as_the_null_that_it_is_there(notes: Notes) -> None:
-    notes.write(lambda: putting(1, "", ""))
+    notes.put(1, "", "")
     assert notes.rows() == [(1, None, None)]
 
 
@@ -235,10 +233,9 @@ def test_a_put_over_an_item_takes_no_more_round_trips_than_to_delete_and_insert(
         assert merged[1] < apart[1]
 
 
-def test_documents_of_any_length_are_merged(oracle: OracleDatabase) -> None:
+def test_documents_of_any_length_are_merged(place: Place) -> None:
     async def work() -> None:
-        user = oracle.add_user()
-        async with OracleBackend(**options(user, table_name="suite")) as backend:
+        async with OracleBackend(**place.options()) as backend:
             for length in LENGTHS:
                 await backend.save("t", {"note": f"walrus {length} " + "x" * length})
                 await backend.save("other", {"note": "otter"})
@@ -246,13 +243,15 @@ def test_documents_of_any_length_are_merged(oracle: OracleDatabase) -> None:
                 assert found["thread_id"] == "t"
             await backend.save("t", {"note": "heron"})
             assert await backend.search_text("walrus") == []
-        assert oracle.sql("SELECT COUNT(*) FROM suite_documents", user) == [(2,)]
 
     asyncio.run(work())
-    assert any(sql.startswith("MERGE INTO suite_documents") for sql in oracle.statements)
-    assert not any(
-        "MERGE" in block for block in oracle.blocks
-    )  # one row is one row: there is nothing to count
+    if place.database is not None:
+        user = str(place.arguments["user"])
+        assert place.database.sql("SELECT COUNT(*) FROM suite_documents", user) == [(2,)]
+        assert any(sql.startswith("MERGE INTO suite_documents") for sql in place.statements)
+        assert not any(
+            "MERGE" in block for block in place.database.blocks
+        )  # one row is one row: nothing to count
 
 
 # ── two at once ───────────────────────────────────────────────────────────────────────────────────────
@@ -262,17 +261,17 @@ def test_two_who_merge_the_same_new_key_at_once_both_do_and_the_second_replaces(
     oracle: OracleDatabase,
 ) -> None:
     """As in Oracle, the second has decided to insert when it waits, and is refused (ORA-00001): it tries again."""
-    user = oracle.add_user()
-    notes = Notes(user, blocking=True)
-    notes.write(lambda: putting(9, "other", "o"))
-    pool = SyncPool(oracle, options(user))
-    text = oracle_text(merge_text("notes", KEYS, COLUMNS)).sql
+    place = Place(oracle, oracle.add_user())
+    notes = Notes(place, blocking=True)
+    notes.put(9, "other", "o")
+    pool = SyncPool(oracle, place.arguments)
+    text = oracle_text(merge_text(notes.table, KEYS, COLUMNS)).sql
     with pool.acquire() as first:
         first.cursor().execute(text, {"p1": 1, "p2": "first", "p3": "f"})
         before = len(oracle.statements)
-        second = threading.Thread(target=notes.write, args=(lambda: putting(1, "second", "s"),))
+        second = threading.Thread(target=notes.put, args=(1, "second", "s"))
         second.start()
-        _wait_for_lock(oracle, user)
+        _wait_for_lock(oracle, str(place.arguments["user"]))
         first.commit()
         second.join(20)
     assert notes.rows() == [(1, "second", "s"), (9, "other", "o")]
