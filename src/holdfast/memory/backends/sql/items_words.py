@@ -81,13 +81,10 @@ def index_changes(t: ItemTables, texts: Sequence[IndexedText]) -> list[Statement
     new.sort()  # neighbours in the table are written one after the other
     old_terms = [(text.item_id,) for text in changed if text.before]
     new_terms = [(text.item_id, _join(text.after)) for text in changed if text.after]
-    statements = (
-        many(f"DELETE FROM {t.postings} WHERE ns_id = ? AND term = ? AND item_id = ?", gone),
-        many(f"INSERT INTO {t.postings} (ns_id, term, item_id, tf) VALUES (?, ?, ?, ?)", new),
-        many(f"DELETE FROM {t.terms} WHERE item_id = ?", old_terms),
-        many(f"INSERT INTO {t.terms} (item_id, terms) VALUES (?, ?)", new_terms),
-    )
-    return [statement for statement in statements if statement.params]
+    return [
+        *t.dialect.put_rows(t.postings, ("ns_id", "term", "item_id"), ("tf",), gone, new),
+        *t.dialect.put_rows(t.terms, ("item_id",), ("terms",), old_terms, new_terms),
+    ]
 
 
 def select_mark(t: ItemTables) -> Statement:
@@ -99,14 +96,11 @@ def mark_after_write(t: ItemTables, mark: str | None, *, first: bool) -> list[St
     """Note it when the first items come, and when they come from another analyser than those before."""
     if mark == this_analyser() or (mark is None and not first):
         return []
-    return _set_mark(t) if first else _set_mark(t)[:1]
+    return _set_mark(t) if first else [change(f"DELETE FROM {t.meta} WHERE name = ?", ANALYSER_MARK)]
 
 
 def _set_mark(t: ItemTables) -> list[Statement]:
-    return [
-        change(f"DELETE FROM {t.meta} WHERE name = ?", ANALYSER_MARK),
-        change(f"INSERT INTO {t.meta} (name, value) VALUES (?, ?)", ANALYSER_MARK, this_analyser()),
-    ]
+    return t.dialect.put_row(t.meta, ("name",), ("value",), ANALYSER_MARK, this_analyser())
 
 
 def rebuild(t: ItemTables) -> Plan[None]:
