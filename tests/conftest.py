@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from tests.servers.keeping import in_memory
 from tests.suppressions import find_suppressions
 
 pytest.register_assert_rewrite("holdfast.testing")
@@ -44,6 +45,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.user_properties.extend((_PROPERTY, str(name)) for name in marker.args)
         used = _SERVERS.keys() & getattr(item, "fixturenames", ())
         item.user_properties.extend((_USED, _SERVERS[name]) for name in sorted(used))
+    # What takes long as a whole must not begin when the other process has nothing left to do.
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/test_"))
 
 
 # Tests make many objects that are gone at once: nothing is gained by looking for rings among them every 700.
@@ -128,5 +131,7 @@ def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if (memory := in_memory()) is not None:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))  # where `tmp_path` is
     if "workerinput" not in vars(config):
         config.pluginmanager.register(Skips(), "holdfast-skips")

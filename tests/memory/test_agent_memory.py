@@ -23,7 +23,7 @@ KINDS = (
     "sqlite",
     "postgres",
     "mariadb",
-    pytest.param("plain_postgres", marks=pytest.mark.long),  # no pgvector
+    "plain_postgres",  # no pgvector
     pytest.param("postgres15", marks=pytest.mark.long),
     pytest.param("chroma", marks=pytest.mark.requires("chromadb")),
 )

@@ -25,7 +25,6 @@ class TestMySQLCheckpointer(CheckpointerSuite):
         return open_one
 
 
-@pytest.mark.long  # the plans are those of its twin; PostgreSQL and SQLite run the blocking suites each time
 class TestMySQLSyncCheckpointer(CheckpointerSuite):
     required = ALL
 

@@ -1,6 +1,5 @@
 """The conformance suite on a real PostgreSQL: asynchronous, and the blocking twin."""
 
-from dataclasses import fields
 from typing import Any
 
 import psycopg
@@ -8,31 +7,23 @@ import pytest
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.state import AgentState
-from holdfast.memory.backends.postgres import PostgreSQLCheckpointer, PostgreSQLSyncCheckpointer
+from holdfast.memory.backends.postgres import PostgreSQLSyncCheckpointer
 from holdfast.memory.backends.postgres_engine import POSTGRES
-from holdfast.memory.checkpointer import BaseCheckpointer, CheckpointerCapabilities
+from holdfast.memory.checkpointer import BaseCheckpointer
 from holdfast.testing.checkpointer_suite import CheckpointerSuite, OpenCheckpointer
 from tests.memory.facing import BlockingCheckpointerFace
+from tests.memory.postgres_suites import PostgresCheckpointerSuite
 from tests.servers.fixtures import Database
 
-ALL = frozenset(field.name for field in fields(CheckpointerCapabilities))
 
-
-class TestPostgreSQLCheckpointer(CheckpointerSuite):
-    required = ALL
-
+class TestPostgreSQLCheckpointer(PostgresCheckpointerSuite):
     @pytest.fixture
-    def open_checkpointer(self, used_postgres: Database) -> OpenCheckpointer:
-        def open_one(*, clock: Clock | None = None, ttl_seconds: float | None = None) -> BaseCheckpointer:
-            return PostgreSQLCheckpointer(
-                used_postgres.url, clock=clock or SYSTEM_CLOCK, ttl_seconds=ttl_seconds, min_pool_size=0
-            )
-
-        return open_one
+    def url(self, used_postgres: Database) -> str:
+        return used_postgres.url
 
 
 class TestPostgreSQLSyncCheckpointer(CheckpointerSuite):
-    required = ALL
+    required = PostgresCheckpointerSuite.required
 
     @pytest.fixture
     def open_checkpointer(self, used_postgres: Database) -> OpenCheckpointer:
@@ -46,17 +37,10 @@ class TestPostgreSQLSyncCheckpointer(CheckpointerSuite):
 
 
 @pytest.mark.long  # another server, the same plans
-class TestPostgreSQL15Checkpointer(CheckpointerSuite):
-    required = ALL
-
+class TestPostgreSQL15Checkpointer(PostgresCheckpointerSuite):
     @pytest.fixture
-    def open_checkpointer(self, postgres15: Database) -> OpenCheckpointer:
-        def open_one(*, clock: Clock | None = None, ttl_seconds: float | None = None) -> BaseCheckpointer:
-            return PostgreSQLCheckpointer(
-                postgres15.url, clock=clock or SYSTEM_CLOCK, ttl_seconds=ttl_seconds, min_pool_size=0
-            )
-
-        return open_one
+    def url(self, postgres15: Database) -> str:
+        return postgres15.url
 
 
 ODD: list[Any] = [

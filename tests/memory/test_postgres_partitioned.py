@@ -1,34 +1,26 @@
 """Tables in partitions: how they are made and filled, what their keys begin with, and the suites on them."""
 
 import asyncio
-from collections.abc import Iterator
-from dataclasses import fields
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
 import psycopg
 import pytest
 
 from holdfast import connect
-from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.messages import Message
 from holdfast.core.state import AgentState
 from holdfast.errors import InvalidInput, SchemaMismatch
-from holdfast.memory.backends.postgres import PostgreSQLCheckpointer, PostgreSQLSyncCheckpointer
+from holdfast.memory.backends.postgres import PostgreSQLSyncCheckpointer
 from holdfast.memory.backends.postgres_engine import POSTGRES
 from holdfast.memory.backends.postgres_partitions import distribution_of_items, distribution_of_threads
 from holdfast.memory.backends.postgres_store import PostgresStore, postgres_items
 from holdfast.memory.backends.postgres_words import Lexemes
 from holdfast.memory.backends.sql.dialect import Tables
-from holdfast.memory.checkpointer import BaseCheckpointer, CheckpointerCapabilities
-from holdfast.memory.store import StoreCapabilities
-from holdfast.testing.checkpointer_cases.base import CheckpointerCases
-from holdfast.testing.checkpointer_cases.branching import BranchingCases
-from holdfast.testing.checkpointer_suite import CheckpointerSuite, OpenCheckpointer
-from holdfast.testing.store_cases.base import StoreCases
-from holdfast.testing.store_cases.batches import BatchCases
-from holdfast.testing.store_cases.items import ItemCases
-from holdfast.testing.store_suite import OpenStore, StoreSuite
-from tests.servers.fixtures import Database
+from holdfast.testing.store_suite import StoreSuite
+from tests.memory.postgres_suites import PostgresCheckpointerSuite, PostgresStoreCases
+from tests.servers.fixtures import Database, kept
+from tests.servers.postgres import PostgresServer
 from tests.servers.tenancy import roles_of, secured
 
 PARTITIONS = 3
@@ -38,56 +30,25 @@ DISTRIBUTION = {
 }
 
 
-class TestPartitionedBranches(CheckpointerCases):
-    """A sample of the suite below."""
-
-    test_a_copy_has_the_whole_history = BranchingCases.test_a_copy_has_the_whole_history
-    test_a_fork_of_a_fork_needs_neither = BranchingCases.test_a_fork_of_a_fork_needs_neither
-    test_an_inherited_head_may_be_deleted = BranchingCases.test_an_inherited_head_may_be_deleted
-    test_a_fork_outlives_its_source = BranchingCases.test_a_fork_outlives_its_source
-
-    required = frozenset(field.name for field in fields(CheckpointerCapabilities))
-
-    @pytest.fixture
-    def open_checkpointer(self, postgres: Database) -> OpenCheckpointer:
-        def open_one(*, clock: Clock | None = None, ttl_seconds: float | None = None) -> BaseCheckpointer:
-            return PostgreSQLCheckpointer(
-                postgres.url,
-                clock=clock or SYSTEM_CLOCK,
-                ttl_seconds=ttl_seconds,
-                min_pool_size=0,
-                partitions=PARTITIONS,
-            )
-
-        return open_one
+@pytest.fixture(scope="module")
+def _kept(postgres_server: PostgresServer) -> Iterator[Database]:
+    with kept(postgres_server, "partitioned") as database:
+        yield database
 
 
-@pytest.mark.long
-class TestPartitionedCheckpointer(TestPartitionedBranches, CheckpointerSuite):
-    """All of it."""
+@pytest.fixture
+def url(_kept: Database) -> str:
+    """Where the suites run: tests before have used the tables, and they are empty."""
+    _kept.empty()
+    return _kept.url
 
 
-class TestPartitionedItems(StoreCases):
-    """A sample of the suite below."""
-
-    test_compare_and_set = ItemCases.test_compare_and_set
-    test_put_batch_and_get_batch_keep_the_order = ItemCases.test_put_batch_and_get_batch_keep_the_order
-    test_search_knows_what_a_batch_did = BatchCases.test_search_knows_what_a_batch_did
-
-    required = frozenset(field.name for field in fields(StoreCapabilities))
-
-    @pytest.fixture
-    def open_store(self, postgres: Database) -> OpenStore:
-        def open_one(**options: Any) -> PostgresStore:
-            given = {name: value for name, value in options.items() if value is not None}
-            return PostgresStore(postgres.url, partitions=PARTITIONS, **given)
-
-        return open_one
+class TestPartitionedCheckpointer(PostgresCheckpointerSuite):
+    options: ClassVar[Mapping[str, Any]] = {"partitions": PARTITIONS}
 
 
-@pytest.mark.long
-class TestPartitionedStore(TestPartitionedItems, StoreSuite):
-    """All of it."""
+class TestPartitionedStore(PostgresStoreCases, StoreSuite):
+    options: ClassVar[Mapping[str, Any]] = {"partitions": PARTITIONS}
 
 
 async def fill(url: str, **options: Any) -> None:

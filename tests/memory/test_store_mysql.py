@@ -26,7 +26,6 @@ class TestMySQLStore(StoreSuite):
         return lambda **options: MySQLStore(used_mariadb.url, **given(options))
 
 
-@pytest.mark.long  # the plans are those of its twin; PostgreSQL and SQLite run the blocking suites each time
 class TestMySQLSyncStore(StoreSuite):
     required = ALL
 

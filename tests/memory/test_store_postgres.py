@@ -1,87 +1,76 @@
 """The conformance suite on a real PostgreSQL: with and without pgvector, and the blocking twin."""
 
 import asyncio
-from dataclasses import fields
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import pytest
 
 from holdfast.memory.backends.postgres_store import PostgresStore, PostgresSyncStore
-from holdfast.memory.store import BaseStore, StoreCapabilities
+from holdfast.memory.store import BaseStore
 from holdfast.testing.store_cases.nearness import NearnessCases
 from holdfast.testing.store_cases.spaces import NEW, OLD, SpaceCases
 from holdfast.testing.store_suite import OpenStore, StoreSuite
 from tests.memory.facing_store import BlockingStoreFace
+from tests.memory.postgres_suites import PostgresStoreCases
 from tests.servers.fixtures import Database
 
-ALL = frozenset(field.name for field in fields(StoreCapabilities))
 
-
-def given(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
-
-
-class TestPostgresStore(StoreSuite):
-    required = ALL
-
+class TestPostgresStore(PostgresStoreCases, StoreSuite):
     @pytest.fixture
-    def open_store(self, used_postgres: Database) -> OpenStore:
-        return lambda **options: PostgresStore(used_postgres.url, **given(options))
+    def url(self, used_postgres: Database) -> str:
+        return used_postgres.url
 
 
-class TestPostgresStoreWithoutIndex(NearnessCases):
+class TestPostgresStoreWithoutIndex(PostgresStoreCases, NearnessCases):
     """The index is not wanted: vectors are streamed."""
 
-    required = ALL
+    options: ClassVar[Mapping[str, Any]] = {"vector_index": False, "vector_cache_bytes": 0}
 
     @pytest.fixture
-    def open_store(self, used_postgres: Database) -> OpenStore:
-        return lambda **options: PostgresStore(
-            used_postgres.url, vector_index=False, vector_cache_bytes=0, **given(options)
-        )
+    def url(self, used_postgres: Database) -> str:
+        return used_postgres.url
 
 
-class TestPostgresStoreWithoutPgvector(NearnessCases):
-    """No pgvector: vectors are compared in memory. The rest of the suite is a long test, see below."""
-
-    required = ALL
-
-    @pytest.fixture
-    def open_store(self, plain_postgres: Database) -> OpenStore:
-        return lambda **options: PostgresStore(plain_postgres.url, index_vectors_from=0, **given(options))
-
-
-class TestPostgresStoreWithIndexAlways(NearnessCases, SpaceCases):
+class TestPostgresStoreWithIndexAlways(PostgresStoreCases, NearnessCases, SpaceCases):
     """The index is used from the first vector on."""
 
-    required = ALL
+    options: ClassVar[Mapping[str, Any]] = {"index_vectors_from": 0}
 
     @pytest.fixture
-    def open_store(self, used_postgres: Database) -> OpenStore:
-        return lambda **options: PostgresStore(used_postgres.url, index_vectors_from=0, **given(options))
+    def url(self, used_postgres: Database) -> str:
+        return used_postgres.url
 
 
-@pytest.mark.long  # what differs is what is near: see above
-@pytest.mark.parametrize("database", ["plain_postgres", "postgres15"])
-class TestPostgresStoreWholeWithoutPgvector(StoreSuite):
-    """All of it where the extension may not be made, and on a server that has never heard of it."""
+class TestPostgresStoreWithoutPgvector(PostgresStoreCases, StoreSuite):
+    """The extension may not be made: vectors are compared in memory."""
 
-    required = ALL
+    options: ClassVar[Mapping[str, Any]] = {"index_vectors_from": 0}
 
     @pytest.fixture
-    def open_store(self, request: pytest.FixtureRequest, database: str) -> OpenStore:
-        url = request.getfixturevalue(database).url
-        return lambda **options: PostgresStore(url, index_vectors_from=0, **given(options))
+    def url(self, plain_postgres: Database) -> str:
+        return plain_postgres.url
 
 
-@pytest.mark.long  # the plans are those of its twin, and the blocking checkpointer runs each time
+@pytest.mark.long  # another server, the same plans
+class TestPostgreSQL15Store(PostgresStoreCases, StoreSuite):
+    """A server that has never heard of the extension."""
+
+    options: ClassVar[Mapping[str, Any]] = {"index_vectors_from": 0}
+
+    @pytest.fixture
+    def url(self, postgres15: Database) -> str:
+        return postgres15.url
+
+
 class TestPostgresSyncStore(StoreSuite):
-    required = ALL
+    required = PostgresStoreCases.required
 
     @pytest.fixture
     def open_store(self, used_postgres: Database) -> OpenStore:
         def open_twin(**options: Any) -> BaseStore:
-            return BlockingStoreFace(PostgresSyncStore(used_postgres.url, schema="notes", **given(options)))
+            given = {name: value for name, value in options.items() if value is not None}
+            return BlockingStoreFace(PostgresSyncStore(used_postgres.url, schema="notes", **given))
 
         return open_twin
 

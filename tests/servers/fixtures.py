@@ -4,7 +4,8 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -124,14 +125,21 @@ def new_database(postgres_server: PostgresServer) -> Iterator[Callable[[], Datab
         _run(postgres_server.url(), f"DROP DATABASE {database.name} WITH (FORCE)")
 
 
-@pytest.fixture(scope="session")
-def _kept_postgres(postgres_server: PostgresServer) -> Iterator[Database]:
+@contextmanager
+def kept(server: PostgresServer, name: str) -> Iterator[Database]:
+    """A database for many tests, which is emptied before each."""
     import psycopg
 
-    name = f"kept{os.getpid()}"
-    _run(postgres_server.url(), f"CREATE DATABASE {name}")
-    with psycopg.connect(postgres_server.url(name), autocommit=True) as connection:
-        yield Database(postgres_server, name, connection)
+    name = f"{name}{os.getpid()}"
+    _run(server.url(), f"CREATE DATABASE {name}")
+    with psycopg.connect(server.url(name), autocommit=True) as connection:
+        yield Database(server, name, connection)
+
+
+@pytest.fixture(scope="session")
+def _kept_postgres(postgres_server: PostgresServer) -> Iterator[Database]:
+    with kept(postgres_server, "kept") as database:
+        yield database
 
 
 @pytest.fixture
@@ -143,13 +151,10 @@ def used_postgres(_kept_postgres: Database) -> Database:
 
 @pytest.fixture(scope="session")
 def _kept_plain(postgres_server: PostgresServer) -> Iterator[Database]:
-    import psycopg
-
-    name = f"plain{os.getpid()}"
-    _run(postgres_server.url(), f"CREATE DATABASE {name}")
-    with psycopg.connect(postgres_server.url(name), autocommit=True) as connection:
-        connection.execute(f"CREATE ROLE {name} LOGIN; GRANT ALL ON SCHEMA public TO {name}".encode())
-        yield Database(postgres_server, name, connection, user=name)
+    with kept(postgres_server, "plain") as database:
+        role = database.name
+        database.sql(f"CREATE ROLE {role} LOGIN; GRANT ALL ON SCHEMA public TO {role}")
+        yield replace(database, user=role)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.servers.keeping import keep, own, shared, wait_until_ready
+from tests.servers.keeping import keep, own, servers_folder, shared, wait_until_ready
 
 _OPTIONS = (
     "--skip-networking",
@@ -142,7 +142,7 @@ def own_server() -> Iterator[MariaServer]:
 def shared_server(run: str) -> Iterator[MariaServer]:
     """The run's server, started by whoever comes first."""
     _needed()
-    with shared(Path("/tmp") / f"hf-my-{run}", "tests.servers.mariadb") as folder:
+    with shared(servers_folder() / f"hf-my-{run}", "tests.servers.mariadb") as folder:
         yield MariaServer(folder)
 
 

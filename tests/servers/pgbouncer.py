@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
@@ -16,6 +15,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.servers.fixtures import Database
+from tests.servers.keeping import servers_folder
 from tests.servers.pooler import Pooler
 
 _SECONDS = 20
@@ -42,7 +42,7 @@ def pgbouncer(database: Database, *users: str, connections: int = 3) -> Iterator
     program = shutil.which("pgbouncer", path=path)
     if program is None:
         pytest.skip("needs pgbouncer: the program is not installed")
-    folder = Path(tempfile.mkdtemp(prefix="hf-pb-", dir="/tmp"))  # a socket's path has 107 bytes
+    folder = Path(tempfile.mkdtemp(prefix="hf-pb-", dir=servers_folder()))
     (folder / "users").write_text("".join(f'"{user}" ""\n' for user in users))
     settings = folder / "settings.ini"
     settings.write_text(
@@ -62,7 +62,7 @@ def pgbouncer(database: Database, *users: str, connections: int = 3) -> Iterator
         _wait(process, folder)
         yield str(folder)
     finally:
-        process.send_signal(signal.SIGQUIT)
+        process.kill()  # milder signals are ignored by what a shell has started in the background
         process.wait()
         shutil.rmtree(folder, ignore_errors=True)
 

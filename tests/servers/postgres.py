@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.servers.keeping import keep, own, shared, wait_until_ready
+from tests.servers.keeping import keep, own, servers_folder, shared, wait_until_ready
 
 _OPTIONS = (
     "listen_addresses=",
@@ -152,7 +152,7 @@ def own_server(programs: Path | None = None) -> Iterator[PostgresServer]:
 def shared_server(run: str) -> Iterator[PostgresServer]:
     """The run's server, started by whoever comes first."""
     needed()
-    with shared(Path("/tmp") / f"hf-pg-{run}", "tests.servers.postgres") as folder:
+    with shared(servers_folder() / f"hf-pg-{run}", "tests.servers.postgres") as folder:
         yield PostgresServer(folder)
 
 

@@ -11,32 +11,33 @@ import pytest
 from pydantic import ValidationError
 
 from holdfast.errors import InvalidInput
-from holdfast.memory.backends.postgres_store import PostgresStore
 from holdfast.memory.backends.sqlite_store import SQLiteStore
 from holdfast.memory.facts import Change, Fact, FactStore
 from holdfast.memory.store import BaseStore, InMemoryStore
 from holdfast.memory.store_requests import ScanRequest, StoredItem
 from holdfast.testing.clock import FrozenClock
-from tests.servers.fixtures import Database
+from tests.servers.fixtures import AnyDatabase
 
 STORES: dict[str, Callable[[], BaseStore]] = {"memory": InMemoryStore, "sqlite": SQLiteStore}
 Test = Callable[[FactStore, FrozenClock], Awaitable[None]]
 
 
-SERVERS = ("used_postgres", "plain_postgres", "postgres15")
+SERVERS = ("used_postgres", "plain_postgres", "used_mariadb", "postgres15")
 
 
 @pytest.fixture(
-    params=[*STORES, SERVERS[0], *(pytest.param(name, marks=pytest.mark.long) for name in SERVERS[1:])]
+    params=[*STORES, *SERVERS[:3], pytest.param("postgres15", marks=pytest.mark.long)]  # the same plans
 )
 def run(request: pytest.FixtureRequest) -> Callable[[Test], None]:
     """Runs a test on the facts of a new store, with a clock that stands still."""
-    database: Database | None = request.getfixturevalue(request.param) if request.param in SERVERS else None
+    database: AnyDatabase | None = (
+        request.getfixturevalue(request.param) if request.param in SERVERS else None
+    )
 
     def call(test: Test) -> None:
         async def body() -> None:
             clock = FrozenClock()
-            async with PostgresStore(database.url) if database else STORES[request.param]() as store:
+            async with database.store(database.url) if database else STORES[request.param]() as store:
                 await test(FactStore(store, clock=clock), clock)
 
         asyncio.run(body())
