@@ -117,8 +117,9 @@ def nearness(spans: Sequence[Span], moments: Sequence[int | None]) -> list[float
     for span in spans:
         start, end = span.start_us, span.end_us
         reach = max(end - start, _REACH_US)
+        first, last = start - reach, end + reach
         for place, at in enumerate(moments):
-            if at is None:
+            if at is None or not (first < at < last or span.yearly):
                 continue
             moment = at + round((start - at) / _YEAR_US) * _YEAR_US if span.yearly else at
             away = max(start - moment, moment - end, 0)

@@ -195,10 +195,12 @@ class Surroundings:
         self._steps: list[tuple[int, float]] = []
         for far, weight in enumerate(context, start=1):
             self._steps += [(-far, weight), (far, weight)]
+        self._strongest = max(context, default=0.0)
         self._groups: dict[str, _Standing] = {}
-        self._shared: set[str] = set()  # groups in which several stand at one place
+        self._crowded: set[str] = set()  # groups in which several stand
+        self._totals: dict[str, float] = {}
         self._sums: dict[Place, float] = {}
-        groups = self._groups
+        groups, totals = self._groups, self._totals
         for note, terms, value in zip(notes, given, own, strict=True):
             if note.place is None or not terms:
                 continue
@@ -206,10 +208,13 @@ class Surroundings:
             here = groups.get(group)
             if here is None:
                 groups[group] = {ordinal: (value, terms)}
-            elif ordinal in here:
+                totals[group] = value
+                continue
+            self._crowded.add(group)
+            totals[group] += value
+            if ordinal in here:
                 both = _most(here[ordinal][1], terms)
                 here[ordinal] = (sum(both.values()), both)
-                self._shared.add(group)
             else:
                 here[ordinal] = (value, terms)
 
@@ -224,14 +229,13 @@ class Surroundings:
     def added(self, notes: Iterable[Note], own: Iterable[float]) -> list[float]:
         """For each turn what those beside it add to what it gives itself."""
         context: list[float] = []
-        groups, shared = self._groups, self._shared
+        groups, crowded = self._groups, self._crowded
         for note, value in zip(notes, own, strict=True):
             more = 0.0
             if note.place is not None:
                 group, ordinal = note.place
-                here = groups.get(group)
-                if here is not None and (len(here) > 1 or not value or group in shared):
-                    more = self._sum(here, ordinal) - value
+                if group in (crowded if value else groups):
+                    more = self._sum(groups[group], ordinal) - value
             context.append(more if more > 0.0 else 0.0)
         return context
 
@@ -242,12 +246,12 @@ class Surroundings:
         if not self._steps:
             return []
         found: list[tuple[float, Place]] = []
-        steps, sums = self._steps, self._sums
-        nearest = steps[0][1]
-        for group, here in self._groups.items():
+        steps, sums, strongest = self._steps, self._sums, self._strongest
+        for group, total in self._totals.items():
             session = sessions.get(group, 0.0)
-            if -nearest * sum([own for own, _ in here.values()]) - session > least:
+            if -strongest * total - session > least:
                 continue
+            here = self._groups[group]
             near: dict[int, float] = {}
             for ordinal, (own, _) in here.items():
                 for step, weight in steps:
