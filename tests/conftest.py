@@ -19,7 +19,7 @@ from tests.suppressions import find_suppressions
 
 pytest.register_assert_rewrite("holdfast.testing")
 
-pytest_plugins = ("tests.servers.fixtures",)
+pytest_plugins = ("tests.servers.fixtures", "tests.servers.oracle")
 
 # Examples have no deadline (machines differ) and print what reproduces them; CI draws the same each time.
 settings.register_profile("holdfast", deadline=None, print_blob=True)

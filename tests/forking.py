@@ -4,7 +4,10 @@ import multiprocessing
 from multiprocessing.context import ForkServerContext
 
 # It is started by the first test that needs one, and serves all others of the run.
-_IMPORTED = ["pytest", "tests.reliability.opening", "tests.servers.fixtures", "tests.memory.facts.writers"]
+_IMPORTED = [
+    *("pytest", "tests.reliability.opening", "tests.servers.fixtures", "tests.memory.facts.writers"),
+    "tests.oracle.crossing",
+]
 
 
 def context() -> ForkServerContext:

@@ -20,3 +20,23 @@ KINDS = {
 def generate(seed: int = 1) -> list[Conversation]:
     """A conversation of each kind."""
     return [build(seed) for build in KINDS.values()]
+
+
+def grown(kind: str, memories: int) -> Conversation:
+    """So many memories of one kind: as many conversations as that takes, as one."""
+    first = KINDS[kind](1)
+    turns, questions = list(first["turns"]), list(first["questions"])
+    seed = 1
+    while len(turns) < memories:
+        seed += 1
+        more = KINDS[kind](seed)
+        turns += [
+            {
+                **turn,
+                "id": f"{seed}:{turn['id']}",
+                "session": None if turn["session"] is None else f"{seed}:{turn['session']}",
+            }
+            for turn in more["turns"]
+        ]
+        questions += more["questions"]
+    return {**first, "turns": turns[:memories], "questions": questions}

@@ -4,10 +4,11 @@ from click.testing import CliRunner
 
 from holdfast import Agent
 from holdfast.cli.commands import app
-from tests.servers.fixtures import AnyDatabase
+from tests.servers.oracle import Server, on_all_servers
 
 
-def test_an_agent_its_memory_and_the_command_line_need_only_the_address(database: AnyDatabase) -> None:
+@on_all_servers()
+def test_an_agent_its_memory_and_the_command_line_need_only_the_address(database: Server) -> None:
     agent = Agent("You help.", model="mock:", checkpointer=database.url, memory=database.url)
     agent.run_sync("My puppy is called Biscuit.", thread_id="first", user_id="ann")
     answer = agent.run_sync("What is my puppy called?", thread_id="second", user_id="ann")

@@ -74,7 +74,7 @@ NASTY = [
 NOTES = Schema(
     "notes",
     "notes_meta",
-    "VARCHAR(64)",
+    MYSQL,
     (("CREATE TABLE notes (n BIGINT PRIMARY KEY, t LONGTEXT CHARACTER SET utf8mb4)",),),
     ("notes",),
 )

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.core.errors import Corrupt, InvalidInput, SchemaMismatch
 from holdfast.memory.backends.memory_store import InMemoryStore
-from holdfast.memory.backends.sql import items_matches, items_words
+from holdfast.memory.backends.sql import items_lengths, items_matches, items_words
 from holdfast.memory.backends.sql.items_schema import ItemTables, items_schema
 from holdfast.memory.backends.sql.plan import Plan, Statement
 from holdfast.memory.backends.sqlite import SQLITE
@@ -368,6 +368,8 @@ def test_a_large_namespace_is_ranked_as_a_small_one_is(
             return [[(c.item.key, dict(c.frequencies), c.length) for c in each] for each in found]
 
         small = answers()
-        monkeypatch.setattr(items_matches, "_LARGE", 0)
+        for module in (items_lengths, items_matches):
+            monkeypatch.setattr(module, "SMALL", 0)
+        asyncio.run(store._inner._erase_deleted())
         assert [sorted(each) for each in answers()] == [sorted(each) for each in small]
         assert small[1][0][0] == "one"

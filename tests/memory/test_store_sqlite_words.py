@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.memory.backends.sql import items_matches
+from holdfast.memory.backends.sql import items_lengths, items_matches
 from holdfast.memory.backends.sql.items_lengths import LengthCache, Lengths, Stamp
 from holdfast.memory.backends.sqlite_store import SQLiteStore, SQLiteSyncStore
 from holdfast.memory.store_requests import StoredItem
@@ -29,7 +29,8 @@ def answer(store: SQLiteSyncStore, limit: int = 8) -> Answer:
 @pytest.fixture(params=["small", "large"])
 def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "large":
-        monkeypatch.setattr(items_matches, "_LARGE", 0)
+        monkeypatch.setattr(items_lengths, "SMALL", 0)
+        monkeypatch.setattr(items_matches, "SMALL", 0)
     return str(request.param)
 
 
@@ -93,9 +94,9 @@ def test_a_second_search_reads_no_lengths(tmp_path: Path, monkeypatch: pytest.Mo
     loaded: list[Lengths] = []
     keep = LengthCache.keep
 
-    def noted(self: LengthCache, lengths: Lengths) -> None:
+    def noted(self: LengthCache, ns: str, lengths: Lengths) -> None:
         loaded.append(lengths)
-        keep(self, lengths)
+        keep(self, ns, lengths)
 
     monkeypatch.setattr(LengthCache, "keep", noted)
     with SQLiteSyncStore(tmp_path / "test.db") as store:
@@ -112,18 +113,18 @@ def test_a_second_search_reads_no_lengths(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_state_that_is_past_does_not_replace_a_later_one() -> None:
     cache = LengthCache(10)
     newer, older = (Lengths(Stamp(1, 0, version), {1: 1}, {}, 1, 1, None) for version in (5, 4))
-    cache.keep(newer)
-    cache.keep(older)
-    assert cache.get(1) is newer
+    cache.keep("a", newer)
+    cache.keep("a", older)
+    assert cache.get("a") is newer
 
 
 def test_the_namespace_that_was_not_asked_for_longest_makes_room() -> None:
     cache = LengthCache(5)
-    for ns_id in (1, 2):
-        cache.keep(Lengths(Stamp(ns_id, 0, 1), {1: 1, 2: 1}, {}, 2, 2, None))
-    cache.get(1)
-    cache.keep(Lengths(Stamp(3, 0, 1), {1: 1, 2: 1}, {}, 2, 2, None))
-    assert [cache.get(ns_id) is not None for ns_id in (1, 2, 3)] == [True, False, True]
+    for ns_id, ns in enumerate("ab"):
+        cache.keep(ns, Lengths(Stamp(ns_id, 0, 1), {1: 1, 2: 1}, {}, 2, 2, None))
+    cache.get("a")
+    cache.keep("c", Lengths(Stamp(3, 0, 1), {1: 1, 2: 1}, {}, 2, 2, None))
+    assert [cache.get(ns) is not None for ns in "abc"] == [True, False, True]
 
 
 def test_a_damaged_value_is_named_with_its_place() -> None:

@@ -1,8 +1,6 @@
 """Fixtures: an Oracle database that is a double, in both releases, and `oracledb` whose pools lead to it."""
 
-import os
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -11,21 +9,9 @@ pytest.importorskip("sqlglot", reason="needs sqlglot: the package is not install
 
 import oracledb
 
-from tests.oracle.database import OracleDatabase, prepare
+from tests.oracle.database import OracleDatabase
 from tests.oracle.driver import AsyncPool, SyncPool
 from tests.oracle.place import REAL, Place
-
-
-@pytest.fixture(scope="session")
-def oracle_url(postgres_server: Any) -> str:
-    import psycopg
-
-    name = f"oracle_{os.getpid()}"
-    with psycopg.connect(postgres_server.url(), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}".encode())
-    url: str = postgres_server.url(name)
-    prepare(url)
-    return url
 
 
 @pytest.fixture(params=[23, 19], ids=["23ai", "19c"])

@@ -156,7 +156,7 @@ class Cursor:
         if many:
             self._handled(many, sizes)
         with self.connection.using() as session:
-            self.connection.pool.database.round_trips += 1
+            self.connection.pool.database.round_trips += 1 + _temporary_lobs(many, sizes)
             answer = session.run(sql, many, sizes)
         if answer.columns is not None and (
             oracledb.defaults.fetch_decimals if fetch_decimals is None else fetch_decimals
@@ -247,6 +247,12 @@ class AsyncCursor(Cursor):
 def _decimal(value: Any, column: tuple[str, oracledb.DbType]) -> Any:
     number = isinstance(value, int | float) and column[1] is oracledb.DB_TYPE_NUMBER
     return Decimal(str(value)) if number else value
+
+
+def _temporary_lobs(many: Sequence[Mapping[str, Any]], sizes: Mapping[str, Any]) -> int:
+    """Round trips for values that are bound as LOBs: each is made at the server, then written."""
+    lobs = [name for name, kind in sizes.items() if kind in _LOBS]
+    return 2 * sum(row.get(name) is not None for row in many for name in lobs)
 
 
 def _check_types(rows: Sequence[Mapping[str, Any]]) -> None:

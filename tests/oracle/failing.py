@@ -84,5 +84,7 @@ def translated(error: psycopg.Error, *, ddl: bool, any_right: bool) -> oracledb.
         return ora(955, "name is already used by an existing object")
     if state in ("42883", "42704", "42846") and ("clob" in text or "blob" in text):
         return ora(932, f"inconsistent datatypes: expected - got CLOB ({text})")
+    if state == "21000" and "MERGE" in text:
+        return ora(30926, f"unable to get a stable set of rows in the source tables ({text})")
     code, message = _CODES.get(state, (900, "invalid SQL statement"))
     return ora(code, f"{message} ({state}: {text})")

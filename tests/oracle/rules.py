@@ -16,6 +16,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tests.oracle.failing import ora
+from tests.oracle.merging import check_merge, merge_sources
 from tests.oracle.words import (
     FOREIGN_TYPES,
     FOREIGN_WORDS,
@@ -74,6 +75,8 @@ class Parsed:
     binds: frozenset[str]
     stored: frozenset[str]
     """Binds that are only stored as they are: they may be longer than an expression takes."""
+    sources: frozenset[str]
+    """Binds in the source or the condition of a MERGE: no LOB either."""
     command: str = ""
     parts: tuple[tuple[str, str], ...] = ()
     indexed: bool = False
@@ -100,7 +103,7 @@ def parse(sql: str, release: int) -> Parsed:
             if any(len(name) > MAX_IDENTIFIER_BYTES for name in names):
                 raise ora(972, "identifier is too long")
             parts = tuple((key, value or "") for key, value in found.groupdict().items())
-            return Parsed(sql, None, frozenset(), frozenset(), name, parts)
+            return Parsed(sql, None, frozenset(), frozenset(), frozenset(), name, parts)
     tokens = _tokens(sql)
     _check_tokens(tokens, release)
     if release < 23 and VECTOR_TYPE.search(sql):
@@ -117,14 +120,16 @@ def parse(sql: str, release: int) -> Parsed:
         raise ora(900, f"invalid SQL statement: {error}") from None
     if tree is None or isinstance(tree, exp.Command | exp.Block):
         raise ora(900, "invalid SQL statement")
-    for check in (_check_names, _check_clauses, _check_rows, _check_selects, _check_changes, _check_release):
+    for check in _CHECKS:
         check(tree, release)
     _check_table_aliases(tree, _tokens(plain))
     binds = frozenset(str(node.this) for node in tree.find_all(exp.Placeholder))
     if bad := sorted(name for name in binds if name.upper() in RESERVED or not name.isidentifier()):
         raise ora(1745, f"invalid host/bind variable name {bad}")
     organized = bool(_ORGANIZED.search(sql))
-    return Parsed(sql, tree, binds, _stored(tree), indexed=organized, approximate=approximate)
+    return Parsed(
+        sql, tree, binds, _stored(tree), merge_sources(tree), indexed=organized, approximate=approximate
+    )
 
 
 def _tokens(sql: str) -> list[Token]:
@@ -273,8 +278,20 @@ def _check_table_aliases(tree: exp.Expr, tokens: list[Token]) -> None:
             raise ora(933, f"SQL command not properly ended: AS before the alias {alias.this.name}")
 
 
+_CHECKS = (
+    _check_names,
+    _check_clauses,
+    _check_rows,
+    _check_selects,
+    _check_changes,
+    check_merge,
+    _check_release,
+)
+
+
 def _stored(tree: exp.Expr) -> frozenset[str]:
-    return frozenset(_stored_binds(tree))
+    """Of a MERGE none: a long text is only taken there as a LOB."""
+    return frozenset() if isinstance(tree, exp.Merge) else frozenset(_stored_binds(tree))
 
 
 def _stored_binds(tree: exp.Expr) -> Iterator[str]:

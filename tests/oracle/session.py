@@ -22,7 +22,7 @@ from tests.oracle.database import OracleDatabase
 from tests.oracle.failing import dpy, ora
 from tests.oracle.rules import Parsed, parse
 from tests.oracle.transpile import fill, index_ddl, query_text, table_ddl
-from tests.oracle.words import MAX_FIELD_NAME, MAX_INDEX_BYTES, MAX_NUMBER, MAX_SQL_TEXT
+from tests.oracle.words import MAX_BYTES, MAX_FIELD_NAME, MAX_INDEX_BYTES, MAX_NUMBER, MAX_SQL_TEXT
 
 _BEGIN = {
     "": "BEGIN ISOLATION LEVEL READ COMMITTED",
@@ -90,7 +90,7 @@ class OracleSession:
             self._lobs[oid] = _OWN_TYPES[str(name)]
             if name == "blob":
                 self._connection.adapters.register_loader(oid, ByteaLoader)
-        self.open_transaction = self._reads_only = False
+        self.open_transaction = self._reads_only = self._marked = False
         self.process = self._connection.info.backend_pid
 
     # ── transactions ──────────────────────────────────────────────────────────────────────────────
@@ -181,7 +181,7 @@ class OracleSession:
     def _begin(self, how: str) -> None:
         self._send(_BEGIN[how])
         self.open_transaction = True
-        self._reads_only = how == "READ ONLY"
+        self._reads_only, self._marked = how == "READ ONLY", False
         if self.call_timeout:
             self._send(f"SET LOCAL statement_timeout = {int(self.call_timeout)}")
 
@@ -207,7 +207,10 @@ class OracleSession:
             )
         guarded = not self._reads_only
         if guarded:
-            self._send("SAVEPOINT statement")
+            self._send(
+                "RELEASE SAVEPOINT statement; SAVEPOINT statement" if self._marked else "SAVEPOINT statement"
+            )
+            self._marked = True
         try:
             for binds in many:
                 values = {name.lower(): _bound(value, sizes.get(name)) for name, value in binds.items()}
@@ -228,8 +231,6 @@ class OracleSession:
                     "ROLLBACK TO SAVEPOINT statement" if guarded else f"ROLLBACK; {_BEGIN['READ ONLY']}"
                 )
             raise
-        if guarded:
-            self._send("RELEASE SAVEPOINT statement")
         if parsed.approximate:
             self._send(
                 "SET LOCAL enable_seqscan = on; SET LOCAL enable_sort = on; SET LOCAL enable_bitmapscan = on"
@@ -390,8 +391,12 @@ def _check_binds(parsed: Parsed, binds: Mapping[str, Any], sizes: Mapping[str, A
             raise dpy(failing.VALUE_TYPE, type_name=type(value).__name__)
         if type(value) is int and abs(value) >= _INT_LIMIT:
             raise ora(1426, "numeric overflow")
+        if name in parsed.sources and sizes.get(name) in (oracledb.DB_TYPE_CLOB, oracledb.DB_TYPE_BLOB):
+            raise ora(932, "inconsistent datatypes: the double takes no LOB in the source of a MERGE")
         in_expression = name not in parsed.stored and sizes.get(name) is not oracledb.DB_TYPE_CLOB
         if type(value) is str and in_expression and len(value.encode()) > MAX_SQL_TEXT:
+            raise ora(1461, "can bind a LONG value only for insert into a LONG column")
+        if type(value) is bytes and isinstance(parsed.tree, exp.Merge) and len(value) > MAX_BYTES["RAW"]:
             raise ora(1461, "can bind a LONG value only for insert into a LONG column")
 
 

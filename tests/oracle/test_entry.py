@@ -73,5 +73,5 @@ def test_the_suites_run_on_the_server_that_the_environment_names(oracle: OracleD
 @pytest.mark.parametrize("release", [23])
 def test_more_of_them_run_there(oracle: OracleDatabase) -> None:
     suites = ("test_checkpointer", "test_store", "test_saver", "test_documents")
-    others = ("test_json", "test_vectors", "test_migrating", "test_notebooks")
+    others = ("test_json", "test_merge", "test_vectors", "test_migrating", "test_notebooks")
     run(oracle, " ".join(f"tests/oracle/{name}.py" for name in (*suites, *others)))

@@ -22,6 +22,8 @@ from typing import Any, Self
 ROOT = Path(__file__).resolve().parents[2]
 JOBS = "tests.reliability.jobs"
 LONGEST_SECONDS = 60.0
+NEEDED = {"oracle": "tests.oracle.crossing"}
+"""What a child imports that is given an address of that kind: its server does, before the first of them."""
 
 Report = Callable[[str], None]
 
@@ -117,6 +119,9 @@ def serve() -> None:
     while line := sys.stdin.readline():
         request = json.loads(line)
         job = getattr(jobs, request["job"])
+        for arguments in request["each"]:
+            if module := NEEDED.get(str(arguments.get("url", "")).partition(":")[0]):
+                importlib.import_module(module)
         children = [_start(job, arguments) for arguments in request["each"]]
         _watch(children, request["kill_after"])
         print(json.dumps([child.outcome() for child in children]), flush=True)

@@ -19,7 +19,7 @@ def children() -> Iterator[Children]:
 @pytest.fixture(params=["sqlite"])
 def places(request: pytest.FixtureRequest, tmp_path: Path) -> Places:
     """Where agents of child processes keep what they keep. A test that also runs on servers says so: see `places`."""
-    servers = {"postgres": "used_postgres", "mariadb": "used_mariadb"}
+    servers = {"postgres": "used_postgres", "mariadb": "used_mariadb", "oracle": "used_oracle"}
     if request.param == "sqlite":
         return Places(tmp_path, None)
     return Places(tmp_path, request.getfixturevalue(servers[request.param]))

@@ -10,6 +10,7 @@ from holdfast.memory.backends.sql.plan import Batch
 from holdfast.memory.backends.sqlite import SQLiteCheckpointer
 from holdfast.memory.store_backends import SQLiteStore
 from holdfast.testing.faults import WatchedThreadedEngine, Watcher
+from tests.servers.oracle import OracleUser
 
 with contextlib.suppress(ImportError):
     import holdfast.memory.backends.postgres_driver
@@ -27,14 +28,15 @@ class Kinds(NamedTuple):
 
 
 def kinds_of(url: str) -> Kinds:
-    """The classes for an address: ``sqlite:path``, ``postgresql://...`` or ``mysql://...``."""
-    from holdfast.memory.backends import MySQLCheckpointer, PostgreSQLCheckpointer
-    from holdfast.memory.store_backends import MySQLStore, PostgresStore
+    """The classes for an address: ``sqlite:path``, ``postgresql://...``, ``mysql://...`` or ``oracle://...``."""
+    from holdfast.memory.backends import MySQLCheckpointer, OracleCheckpointer, PostgreSQLCheckpointer
+    from holdfast.memory.store_backends import MySQLStore, OracleStore, PostgresStore
 
     return {
         "sqlite": Kinds(SQLiteCheckpointer, SQLiteStore),
         "postgresql": Kinds(PostgreSQLCheckpointer, PostgresStore),
         "mysql": Kinds(MySQLCheckpointer, MySQLStore),
+        "oracle": Kinds(OracleCheckpointer, OracleStore),
     }[url.partition(":")[0]]
 
 
@@ -48,6 +50,8 @@ def watched_engine(url: str, watcher: Watcher, **options: Any) -> Any:
         from holdfast.memory.backends.mysql_engine import mysql_engine
 
         engine = mysql_engine(url)
+    elif kind == "oracle":
+        engine = OracleUser.engine(url)
     else:
         from holdfast.memory.backends.postgres_engine import postgres_engine
 

@@ -1,4 +1,5 @@
-"""Where the crash tests keep threads and memories: a file of SQLite's, or a database on a real server."""
+"""Where the crash tests keep threads and memories: a file of SQLite's, a database on a real server, or on the double of
+an Oracle server, which is in a real one."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -12,9 +13,9 @@ import pytest
 from holdfast.memory.backends import SQLiteSyncCheckpointer
 from holdfast.memory.sync import SyncCheckpointer
 from tests.reliability.invariants import integrity, orphans, orphans_of
-from tests.servers.fixtures import AnyDatabase
+from tests.servers.oracle import Server
 
-SERVERS = ("postgres", "mariadb")
+SERVERS = ("postgres", "mariadb", "oracle")
 
 
 def everywhere(short: str = "sqlite postgres mariadb") -> pytest.MarkDecorator:
@@ -31,7 +32,7 @@ class Place:
     """One of them. ``path``: a file of its own beside it, for what the tools do; ``server``: ``None`` for a file."""
 
     path: Path
-    server: AnyDatabase | None = None
+    server: Server | None = None
 
     @property
     def url(self) -> str:
@@ -70,7 +71,7 @@ class Place:
 class Places:
     """Places of one kind. On a server there is one at a time: the next is the same, emptied."""
 
-    def __init__(self, folder: Path, server: AnyDatabase | None) -> None:
+    def __init__(self, folder: Path, server: Server | None) -> None:
         self._folder = folder
         self._server = server
 

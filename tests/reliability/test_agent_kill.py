@@ -214,7 +214,7 @@ def chaos(agents: AgentChildren, places: Places) -> Iterator[Chaos]:
     ("places", "kills", "each"),
     [
         ("sqlite", 120, 10),
-        *(("postgres", 12, 1), ("mariadb", 12, 1)),  # a sample of what is run for longer
+        *(("postgres", 12, 1), ("mariadb", 12, 1), ("oracle", 6, 0)),  # a sample of what is run for longer
         *(pytest.param(server, 120, 10, marks=pytest.mark.long) for server in SERVERS),
     ],
     indirect=["places"],

@@ -113,8 +113,8 @@ MEETINGS: Final = [
 
 
 def _is_short(where: str, place: str) -> bool:
-    """Whether it is run each time: on a file all of them, on a server one of each kind."""
-    return where == "sqlite" or place in ("before prompt", "in tool, after effect")
+    """Whether it is run each time: on a file all of them, on a server one of each kind, on the double one."""
+    return where == "sqlite" or place in ("before prompt", "in tool, after effect")[where == "oracle" :]
 
 
 @pytest.mark.parametrize(
@@ -405,7 +405,7 @@ KILLED_AT: Final = [
 @pytest.mark.parametrize(
     ("places", "rounds"),
     [
-        *(("sqlite", 10), ("postgres", 1), ("mariadb", 1)),
+        *(("sqlite", 10), ("postgres", 1), ("mariadb", 1), ("oracle", 1)),
         *(pytest.param(server, 10, marks=pytest.mark.long) for server in SERVERS),
     ],
     indirect=["places"],

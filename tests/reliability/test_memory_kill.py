@@ -66,7 +66,8 @@ class Killing:
     ("kind", "places", "kills"),
     [
         *(("memory", "sqlite", 14), ("manager", "sqlite", 14)),
-        *(("memory", "postgres", 3), ("memory", "mariadb", 3)),  # a sample of what is run for longer
+        # A sample of what is run for longer.
+        *(("memory", "postgres", 3), ("memory", "mariadb", 3), ("memory", "oracle", 2)),
     ],
     indirect=["places"],
 )

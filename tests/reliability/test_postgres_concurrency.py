@@ -11,7 +11,7 @@ import pytest
 from holdfast.core.messages import Message
 from holdfast.core.state import AgentState
 from holdfast.errors import Conflict, HoldfastError
-from holdfast.memory.backends.postgres_engine import postgres_engine
+from holdfast.memory.backends.postgres_engine import POSTGRES, postgres_engine
 from holdfast.memory.backends.sql.plan import Plan, change, fetch
 from holdfast.memory.backends.sql.schema import Schema
 from holdfast.memory.checkpointer import BaseCheckpointer
@@ -245,7 +245,7 @@ def test_search_finds_what_was_saved_whatever_the_order_of_the_commits(database:
     with_writers(database, scenario)
 
 
-NOTES = Schema("notes", "notes_meta", "TEXT", (("CREATE TABLE notes (n BIGINT PRIMARY KEY)",),), ("notes",))
+NOTES = Schema("notes", "notes_meta", POSTGRES, (("CREATE TABLE notes (n BIGINT PRIMARY KEY)",),), ("notes",))
 
 
 @pytest.mark.parametrize("state", ["40001", "40P01"])

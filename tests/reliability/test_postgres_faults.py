@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -14,7 +15,7 @@ import pytest
 
 from holdfast.errors import Conflict, Corrupt, HoldfastError, SchemaMismatch, StorageFull, Unavailable
 from holdfast.memory.backends import PostgreSQLCheckpointer, PostgreSQLSyncCheckpointer
-from holdfast.memory.backends.postgres_engine import postgres_engine
+from holdfast.memory.backends.postgres_engine import POSTGRES, postgres_engine
 from holdfast.memory.backends.sql.plan import Plan, change, fetch, last
 from holdfast.memory.backends.sql.schema import Schema
 from holdfast.memory.checkpointer import BaseCheckpointer
@@ -24,7 +25,8 @@ from tests.servers.mariadb import own_server as own_mariadb
 from tests.servers.postgres import own_server
 from tests.servers.proxy import Proxy
 
-NOTES = Schema("notes", "notes_meta", "VARCHAR(64)", (("CREATE TABLE notes (n BIGINT)",),), ("notes",))
+PLAIN = replace(POSTGRES, id_text="VARCHAR(64)")  # what both servers take
+NOTES = Schema("notes", "notes_meta", PLAIN, (("CREATE TABLE notes (n BIGINT)",),), ("notes",))
 
 
 @pytest.fixture

@@ -7,8 +7,10 @@ from typing import Any
 from holdfast.core.messages import Message
 from holdfast.core.state import AgentState
 from holdfast.memory.backends.postgres import PostgreSQLCheckpointer
+from holdfast.memory.backends.postgres_store import PostgresStore
 from holdfast.memory.backends.sql.foresight import foresee_save, foreseen
 from holdfast.memory.backends.sql.plan import Plan, Statement
+from holdfast.memory.recall import recall_items
 from tests.servers.fixtures import Database
 from tests.servers.proxy import Proxy
 
@@ -132,6 +134,25 @@ def test_the_ten_newest_ids_with_metadata_are_one_round_trip(postgres: Database,
         assert (await counted(checkpointer.list_threads()))[1] == 1
 
     on_counted(postgres, proxy, scenario)
+
+
+def test_a_question_like_the_last_one_is_one_round_trip(postgres: Database, proxy: Proxy) -> None:
+    words = ("tea", "rain", "boat", "sun")
+
+    async def run() -> None:
+        async with PostgresStore(postgres.through(proxy), min_pool_size=1, max_pool_size=1) as store:
+            for number in range(20):
+                place = {"group": "s", "ordinal": number}
+                await store.put(("a",), f"k{number}", {"text": f"{words[number % 4]} {number}"}, place)
+            question = "Was there tea, or rain?"
+            first = await recall_items(store, ("a",), question, 5)
+            before = proxy.turns
+            assert await recall_items(store, ("a",), question, 5) == first
+            assert proxy.turns - before == 1
+            await store.put(("a",), "new", {"text": "tea tea tea"})
+            assert "new" in [hit.item.key for hit in await recall_items(store, ("a",), question, 20)]
+
+    asyncio.run(run())
 
 
 def test_what_a_load_asks_for_is_cheap_in_the_eyes_of_the_server(postgres: Database) -> None:

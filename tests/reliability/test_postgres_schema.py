@@ -23,6 +23,7 @@ from tests.reliability.server_checks import (
     everything,
 )
 from tests.servers.fixtures import AnyDatabase, Database
+from tests.servers.oracle import Server, on_all_servers
 
 
 def tables_of(database: Database, schema: str = "public") -> set[str]:
@@ -30,7 +31,7 @@ def tables_of(database: Database, schema: str = "public") -> set[str]:
     return {name for (name,) in found}
 
 
-def _save_one(kind: type[AnyDatabase], url: str, number: int, barrier: Any, failed: Any) -> None:
+def _save_one(kind: type[Server], url: str, number: int, barrier: Any, failed: Any) -> None:
     try:
         barrier.wait()
         with kind.blocking(url) as checkpointer:
@@ -40,7 +41,8 @@ def _save_one(kind: type[AnyDatabase], url: str, number: int, barrier: Any, fail
         raise
 
 
-def test_eight_processes_on_an_empty_database_make_the_tables_once(database: AnyDatabase) -> None:
+@on_all_servers()
+def test_eight_processes_on_an_empty_database_make_the_tables_once(database: Server) -> None:
     context = forking.context()
     barrier, failed = context.Barrier(8), context.Queue()
     children = [

@@ -7,7 +7,7 @@ from holdfast.core.errors import Conflict, InvalidInput
 from holdfast.core.messages import Message
 from holdfast.core.state import AgentState
 from holdfast.memory.checkpointer import BaseCheckpointer
-from tests.servers.fixtures import AnyDatabase
+from tests.servers.oracle import Server, on_all_servers
 
 NAMES = [f"t{number}" for number in range(8)]
 
@@ -32,7 +32,7 @@ async def _one_writer(threads: BaseCheckpointer, seed: int, steps: int) -> None:
             pass  # somebody else was first: it is there already, or gone
 
 
-async def _race(database: AnyDatabase, seed: int) -> None:
+async def _race(database: Server, seed: int) -> None:
     async with database.checkpointer(database.url, max_pool_size=6) as threads:
         await asyncio.gather(*(_one_writer(threads, 100 * seed + writer, 40) for writer in range(6)))
         left = await threads.list_threads(100)
@@ -44,7 +44,8 @@ async def _race(database: AnyDatabase, seed: int) -> None:
         await asyncio.gather(*(threads.delete(name) for name in left))
 
 
-def test_forks_and_deletions_by_many_writers_leave_nothing_behind(database: AnyDatabase) -> None:
+@on_all_servers(long=True)
+def test_forks_and_deletions_by_many_writers_leave_nothing_behind(database: Server) -> None:
     for seed in range(2):
         asyncio.run(_race(database, seed))
         tables = ("threads", "lives", "ghosts", "hidden", "checkpoints", "entries", "writes")

@@ -8,7 +8,7 @@ from holdfast.core.state import AgentState
 from holdfast.errors import Conflict
 from holdfast.memory.checkpointer import BaseCheckpointer
 from tests import forking
-from tests.servers.fixtures import AnyDatabase
+from tests.servers.oracle import Server, on_all_servers
 
 PROCESSES, TASKS, EACH = 8, 16, 6
 
@@ -26,18 +26,18 @@ async def append(checkpointer: BaseCheckpointer, text: str) -> None:
         return
 
 
-async def _append_each(kind: type[AnyDatabase], url: str, name: str) -> None:
+async def _append_each(kind: type[Server], url: str, name: str) -> None:
     async with kind.checkpointer(url, max_pool_size=2) as checkpointer:
         for number in range(EACH):
             await append(checkpointer, f"{name} {number}")
 
 
-def _process(kind: type[AnyDatabase], url: str, name: str, barrier: Any) -> None:
+def _process(kind: type[Server], url: str, name: str, barrier: Any) -> None:
     barrier.wait()
     asyncio.run(_append_each(kind, url, name))
 
 
-def whole(database: AnyDatabase, wanted: set[str]) -> None:
+def whole(database: Server, wanted: set[str]) -> None:
     with database.blocking(database.url) as checkpointer:
         state = checkpointer.load("t")
         assert state is not None
@@ -46,8 +46,9 @@ def whole(database: AnyDatabase, wanted: set[str]) -> None:
         assert len(checkpointer.list_checkpoints("t", limit=1000)) == len(wanted)
 
 
+@on_all_servers()
 def test_what_eight_processes_append_to_one_thread_is_all_there_and_nothing_twice(
-    database: AnyDatabase,
+    database: Server,
 ) -> None:
     context = forking.context()
     barrier = context.Barrier(PROCESSES)
@@ -63,8 +64,9 @@ def test_what_eight_processes_append_to_one_thread_is_all_there_and_nothing_twic
     whole(database, {f"p{n} {number}" for n in range(PROCESSES) for number in range(EACH)})
 
 
+@on_all_servers()
 def test_what_sixteen_tasks_append_to_one_thread_is_all_there_and_nothing_twice(
-    database: AnyDatabase,
+    database: Server,
 ) -> None:
     async def run() -> None:
         async with database.checkpointer(database.url, max_pool_size=8) as checkpointer:

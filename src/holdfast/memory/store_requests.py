@@ -5,6 +5,7 @@ what a caller holds is always a copy. Times are microseconds; an item has expire
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -20,9 +21,16 @@ T = TypeVar("T")
 Namespace = tuple[str, ...]
 
 
+class Noted:
+    """Room for what a reader makes of an item: one that is kept between two searches need not be read again."""
+
+    __slots__ = ("note",)
+    note: Any
+
+
 # Searches make many of these two: frozen ones would take six times as long to make. Nobody changes them.
 @dataclass(slots=True)
-class StoredItem:
+class StoredItem(Noted):
     """An item as it is stored."""
 
     namespace: Namespace
@@ -34,29 +42,49 @@ class StoredItem:
     version: int
 
     def decode(self) -> StoreItem:
-        return self.with_metadata(self._loads("metadata", self.metadata))
+        metadata = self._loads("metadata", self.metadata)
+        return self.made_of(self._loads("value", self.value), metadata)
 
-    def with_metadata(self, metadata: Any) -> StoreItem:
-        """The item, where its metadata has been read already, by the codec and for nobody else."""
+    def made_of(self, value: Any, metadata: Any) -> StoreItem:
+        """The item, where its parts have been read already, by the codec and for nobody else."""
         if not isinstance(metadata, dict):
             place = f"metadata of {self.namespace!r} {self.key!r}"
             raise Corrupt(f"{place} is not an object", place=place)
         created = from_us(self.created_us)
-        return StoreItem(
-            self.namespace,
-            self.key,
-            self._loads("value", self.value),
-            metadata,
-            created,
-            created if self.updated_us == self.created_us else from_us(self.updated_us),
-            self.version,
-        )
+        updated = created if self.updated_us == self.created_us else from_us(self.updated_us)
+        return StoreItem(self.namespace, self.key, value, metadata, created, updated, self.version)
 
     def _loads(self, part: str, text: str) -> Any:
         try:
             return codec.loads(text)
         except HoldfastError:  # its place is put into words only for the one that is damaged
             return codec.loads(text, place=f"{part} of {self.namespace!r} {self.key!r}")
+
+
+def decode_items(items: Sequence[StoredItem]) -> list[StoreItem]:
+    """The items, all of them read as one text: that takes half the time."""
+    texts = [text for item in items for text in (item.value, item.metadata)]
+    read = _loads_together(texts)
+    if read is None:
+        return [item.decode() for item in items]
+    return [
+        item.made_of(value, metadata)
+        for item, value, metadata in zip(items, read[::2], read[1::2], strict=True)
+    ]
+
+
+def decode_together(texts: Sequence[str]) -> list[Any]:
+    """What each of the texts says. If one is damaged, the error is its own."""
+    read = _loads_together(texts)
+    return [codec.loads(text) for text in texts] if read is None else read
+
+
+def _loads_together(texts: Sequence[str]) -> list[Any] | None:
+    with suppress(HoldfastError, TypeError):
+        read = codec.loads(f"[{','.join(texts)}]")
+        if type(read) is list and len(read) == len(texts):
+            return read
+    return None
 
 
 @dataclass(frozen=True, slots=True)

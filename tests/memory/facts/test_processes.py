@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
-from holdfast.memory.backends.sqlite_store import SQLiteStore
 from holdfast.memory.facts import Fact, FactStore
 from tests import forking
 from tests.memory.facts.writers import ROUNDS, Orders, move
+from tests.servers.oracle import Server, on_all_servers
 
 WRITERS = 8
 BEFORE = datetime(2020, 1, 1, tzinfo=UTC)
@@ -16,7 +16,7 @@ BEFORE = datetime(2020, 1, 1, tzinfo=UTC)
 
 def race(orders: Orders) -> tuple[list[list[Fact]], list[Fact]]:
     """What each process sees in the end, and the history."""
-    asyncio.run(_begin(orders.path))
+    asyncio.run(_begin(orders))
     context = forking.context()
     barrier, answers = context.Barrier(WRITERS), context.Queue()
     processes = [
@@ -30,22 +30,31 @@ def race(orders: Orders) -> tuple[list[list[Fact]], list[Fact]]:
         assert process.exitcode == 0
     answers.close()
     answers.join_thread()
-    return seen, asyncio.run(_history(orders.path))
+    return seen, asyncio.run(_history(orders))
 
 
-async def _begin(path: str) -> None:
-    async with SQLiteStore(path) as store:
+async def _begin(orders: Orders) -> None:
+    async with orders.open() as store:
         fact = Fact("user", "lives_in", "Paris", confidence=0.5, valid_from=BEFORE)
         await FactStore(store).add(fact, user_id="alice")
 
 
-async def _history(path: str) -> list[Fact]:
-    async with SQLiteStore(path) as store:
+async def _history(orders: Orders) -> list[Fact]:
+    async with orders.open() as store:
         return await FactStore(store).history("user", "lives_in", user_id="alice")
 
 
 def test_eight_processes_that_move_end_with_one_home(tmp_path: Path) -> None:
-    seen, history = race(Orders(str(tmp_path / "facts.db")))
+    assert_one_home(Orders(str(tmp_path / "facts.db")))
+
+
+@on_all_servers()
+def test_eight_processes_that_move_end_with_one_home_on_a_server(database: Server) -> None:
+    assert_one_home(Orders(database.url, kind=type(database)))
+
+
+def assert_one_home(orders: Orders) -> None:
+    seen, history = race(orders)
     assert len(seen[0]) == 1
     assert all(facts == seen[0] for facts in seen)
     assert len({fact.object for fact in history}) == 1 + WRITERS * ROUNDS

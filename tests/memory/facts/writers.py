@@ -8,6 +8,8 @@ from multiprocessing.synchronize import Barrier
 
 from holdfast.memory.backends.sqlite_store import SQLiteStore
 from holdfast.memory.facts import Fact, FactStore
+from holdfast.memory.store import BaseStore
+from tests.servers.oracle import Server
 
 SAME_DAY = datetime(2024, 5, 1, tzinfo=UTC)
 ROUNDS = 5
@@ -15,11 +17,16 @@ ROUNDS = 5
 
 @dataclass(frozen=True)
 class Orders:
-    """``same_day``: all say from when, and all say the same day. ``confirm``: all say the same city."""
+    """``path``: of a file, or the address of a database of that ``kind``. ``same_day``: all say from when, and all say
+    the same day. ``confirm``: all say the same city."""
 
     path: str
     same_day: bool = False
     confirm: bool = False
+    kind: type[Server] | None = None
+
+    def open(self) -> BaseStore:
+        return SQLiteStore(self.path) if self.kind is None else self.kind.store(self.path)
 
 
 def move(number: int, orders: Orders, barrier: Barrier, answers: "Queue[list[Fact]]") -> None:
@@ -28,7 +35,7 @@ def move(number: int, orders: Orders, barrier: Barrier, answers: "Queue[list[Fac
 
 
 async def _move(number: int, orders: Orders, barrier: Barrier, answers: "Queue[list[Fact]]") -> None:
-    async with SQLiteStore(orders.path) as store:
+    async with orders.open() as store:
         facts = FactStore(store)
         barrier.wait(60)
         for turn in range(ROUNDS):

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import pytest
 
 from holdfast.core.clock import from_us, to_us
-from holdfast.memory.recall.dates import Span, span_words, spans, time_words
+from holdfast.memory.recall.dates import Span, nearness, span_words, spans, time_words
 from holdfast.memory.recall.question import MAX_TERMS, parse
 from tests.memory.recall.support import NOW
 
@@ -64,9 +64,10 @@ def test_a_date_without_a_year_is_that_of_any_year(text: str) -> None:
     middle = (span.start_us + span.end_us) // 2
     year_us = to_us(datetime(2027, 1, 1, tzinfo=UTC)) - to_us(datetime(2026, 1, 1, tzinfo=UTC))
     assert span.yearly
-    assert span.nearness(middle) == 1.0
-    assert span.nearness(middle - 3 * year_us) > 0.9  # years are as long as the mean one
-    assert span.nearness(middle - year_us // 2) == 0.0
+    then, years_ago, never = nearness([span], [middle, middle - 3 * year_us, middle - year_us // 2])
+    assert then == 1.0
+    assert years_ago > 0.9  # years are as long as the mean one
+    assert never == 0.0
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,10 @@ def test_relative_time_counts_from_the_day_in_utc() -> None:
 
 def test_nearness_falls_with_the_distance() -> None:
     (span,) = spans("on 10 May 2026", NOW)
-    near = [span.nearness(to_us(datetime(2026, 5, 10 + away, 12, tzinfo=UTC))) for away in range(5)]
+    moments = [to_us(datetime(2026, 5, 10 + away, 12, tzinfo=UTC)) for away in range(5)]
+    near = nearness([span], moments)
+    assert nearness([span], [*moments, None]) == [*near, 0.0]
+    assert nearness([*spans("in 1999", NOW), span], moments) == near, "the nearest span counts"
     assert near[0] == 1.0
     assert near == sorted(near, reverse=True)
     assert 0 < near[2] < near[1] < 1

@@ -20,7 +20,7 @@ from holdfast.memory.backends.oracle_sql import LONGEST_NUMBER, Document
 from holdfast.memory.backends.sql import reading
 from holdfast.memory.backends.sql.dialect import Tables, qualified
 from holdfast.memory.backends.sql.heads import ThreadKey
-from holdfast.memory.backends.sql.plan import Plan, change, last, rows
+from holdfast.memory.backends.sql.plan import Plan, last, rows
 from holdfast.memory.backends.sql.schema import Schema
 
 _LARGEST = 16_000_000  # characters of a document that is worth looking into
@@ -48,7 +48,7 @@ def documents_schema(t: Tables) -> Schema:
     return Schema(
         component="documents",
         meta=t.meta,
-        dialect_text=t.dialect.id_text,
+        dialect=t.dialect,
         steps=((f"CREATE TABLE {table} ({columns})",),),
         tables=(table,),
     )
@@ -61,7 +61,7 @@ def words_schema(t: Tables) -> Schema:
     return Schema(
         component="documents:text",
         meta=t.meta,
-        dialect_text=t.dialect.id_text,
+        dialect=t.dialect,
         steps=((f"{index} FOR JSON PARAMETERS ('SYNC (ON COMMIT)')",),),
         tables=(table,),
     )
@@ -78,12 +78,7 @@ def keep(t: Tables, key: ThreadKey, now: int) -> Plan[None]:
     state = reading.decode(row, lists, decode_state)
     metadata = codec.loads(row.metadata, place=f"metadata of {row.place}")
     values = thread.life, thread.head_seq, as_json(_data(state)), as_json(metadata)
-    yield last(
-        [
-            change(f"DELETE FROM {table} WHERE life = ?", thread.life),
-            change(f"INSERT INTO {table} (life, seq, data, metadata) VALUES (?, ?, ?, ?)", *values),
-        ]
-    )
+    yield last(t.dialect.put_row(table, ("life",), ("seq", "data", "metadata"), *values))
 
 
 def _data(state: AgentState) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from holdfast.core.errors import HoldfastError, InvalidInput, MissingExtra, SchemaMismatch
-from holdfast.memory.backends.oracle_json import OracleDialect
+from holdfast.memory.backends.oracle_dialect import OracleDialect
 from holdfast.memory.backends.oracle_sql import WITH_JSON, document, oracle_text
 from holdfast.memory.backends.sql.dialect import checked_identifier
 from holdfast.memory.backends.sql.plan import Plan, Statement, change, many, rows

@@ -6,10 +6,7 @@ into one, and all else is left to who tests the rows that come. Values are bound
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
-
-from holdfast.memory.backends.sql.dialect import Dialect
 
 Condition = tuple[str, tuple[Any, ...]]
 
@@ -17,14 +14,6 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _LONGEST_OPERAND = 1000  # characters: a bind in a condition has at most 4,000 bytes
 _LARGEST_OPERAND = 1e38
 _ALL: Final[Condition] = ("1 = 1", ())
-
-
-@dataclass(frozen=True, slots=True)
-class OracleDialect(Dialect):
-    """Documents are asked by `JSON_EXISTS`, which every release has, for text as for the type JSON."""
-
-    def contains(self, column: str, wanted: Mapping[str, Any]) -> Condition:
-        return has_values(column, dict(_leaves(wanted, ())))
 
 
 def has_values(column: str, wanted: Mapping[Sequence[str], Any]) -> Condition:
@@ -58,9 +47,10 @@ def _is_operand(value: Any) -> bool:
     )
 
 
-def _leaves(wanted: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+def leaves(wanted: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The values in a document that are no documents themselves, with their paths."""
     for name, value in wanted.items():
         if isinstance(value, dict):
-            yield from _leaves(value, (*above, name))
+            yield from leaves(value, (*above, name))
         else:
             yield (*above, name), value

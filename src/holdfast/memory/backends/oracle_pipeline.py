@@ -2,8 +2,8 @@
 
 What is known about them, and kept to here:
 
-- The answer does not say how many rows a statement changed. One row of values is one row; other changes go in a block
-  that counts. Of an array of changes the number is not told (-1): no plan asks for it.
+- The answer does not say how many rows a statement changed. One row of values is one row, also if it is merged; other
+  changes go in a block that counts. Of an array of changes the number is not told (-1): no plan asks for it.
 - The first error ends a pipeline, its commit included. A guard that changes nothing raises one, so it comes first.
 - A query that has LOBs is run again behind the whole pipeline: no change comes behind a query, and no commit.
 - A value that has to be streamed needs round trips of its own. Such a batch does not go this way, nor does DDL.
@@ -57,10 +57,10 @@ def pipelines(
         own = text.table in native
         if kind == "many":
             binds: Any = [bound(text, row, own) for row in params]
-            long = any(map(is_long, binds))
+            long = any(is_long(text, row) for row in binds)
         else:
             binds = bound(text, params, own)
-            long = is_long(binds) or bool(long_texts(text, binds))
+            long = is_long(text, binds) or bool(long_texts(text, binds))
         # A limit is not taken in every block.
         limited = not text.queries and "FETCH FIRST" in text.sql
         if long or limited or text.creates or not text.sql.startswith(_TAKEN):
@@ -100,9 +100,9 @@ class Exchange:
         elif kind == "many":
             if binds:
                 self._pipeline.add_executemany(text.sql, binds)
-            count = len(binds) if text.stores or not binds else _UNKNOWN
+            count = len(binds) if text.stores or text.merges or not binds else _UNKNOWN
             self._readers.append(_told(count, answered=bool(binds)))
-        elif text.stores:
+        elif text.stores or text.merges:
             self._pipeline.add_execute(text.sql, binds)
             self._readers.append(_told(1, answered=True))
         else:

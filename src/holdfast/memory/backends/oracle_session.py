@@ -37,6 +37,7 @@ class OracleSession:
         self.pool = pool
         self.connection = connection
         self.in_transaction = False
+        self._has_looked = False  # a query was sent that no transaction was around
         self._native = native
         self.release = int(connection.version.partition(".")[0])
         self._has_json = self.release >= WITH_JSON
@@ -49,6 +50,11 @@ class OracleSession:
         # One query sees one state of the database anyway, and leaves nothing to commit.
         alone = begin == "read" and commit and len(batch) == 1
         first = _READS if begin == "read" and not alone else ""
+        if (
+            first and self._has_looked
+        ):  # it must be the first of a transaction, and a query may have begun one
+            await done(self.connection.rollback())
+        self._has_looked = alone
         self.in_transaction = self.in_transaction or bool(begin)
         if self._pipelined and len(batch) + bool(first) + commit - alone > 1:
             parts = pipelines(batch, self._text, self._native)
@@ -112,12 +118,11 @@ class OracleSession:
         text = self._text(sql)
         native = text.table in self._native
         if kind == "many":
-            return await self._run_many(cursor, text.sql, [bound(text, row, native) for row in params])
+            return await self._run_many(cursor, text, [bound(text, row, native) for row in params])
         if text.creates:
             return await self._create(cursor, sql, text)
         binds = bound(text, params, native)
-        if sizes := long_texts(text, binds):
-            cursor.setinputsizes(**dict.fromkeys(sizes, oracledb.DB_TYPE_CLOB))
+        _set_sizes(cursor, text, binds)
         await done(cursor.execute(text.sql, binds, fetch_lobs=False, fetch_decimals=False))
         return await done(cursor.fetchall()) if text.queries else cursor.rowcount
 
@@ -134,22 +139,29 @@ class OracleSession:
             self._native.add(text.table)
         return 0
 
-    async def _run_many(self, cursor: Any, sql: str, rows: list[dict[str, Any]]) -> int:
+    async def _run_many(self, cursor: Any, text: OracleText, rows: list[dict[str, Any]]) -> int:
         """In one round trip; texts that are too long for an array of them go one by one."""
-        together = [row for row in rows if not is_long(row)]
+        together = [row for row in rows if not is_long(text, row)]
         count = 0
         if together:
-            await done(cursor.executemany(sql, together))
+            await done(cursor.executemany(text.sql, together))
             count = cursor.rowcount
         for row in rows:
-            if is_long(row):
-                await done(cursor.execute(sql, row))
+            if is_long(text, row):
+                if text.merges:
+                    _set_sizes(cursor, text, row)
+                await done(cursor.execute(text.sql, row))
                 count += cursor.rowcount
         return count
 
     async def rollback(self) -> None:
         self.in_transaction = False
         await done(self.connection.rollback())
+
+
+def _set_sizes(cursor: Any, text: OracleText, binds: dict[str, Any]) -> None:
+    if sizes := long_texts(text, binds):
+        cursor.setinputsizes(**dict.fromkeys(sizes, oracledb.DB_TYPE_CLOB))
 
 
 async def done(result: Any) -> Any:

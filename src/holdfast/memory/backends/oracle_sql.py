@@ -19,7 +19,8 @@ _NO_TABLE = re.compile(r"SELECT (\d+ AS \w+)(?= UNION|\))")
 _CREATE = re.compile(r"CREATE (TABLE|INDEX|UNIQUE INDEX) IF NOT EXISTS ")
 _LITERAL = re.compile(r"'(?:[^']|'')*'")
 _KEPT = re.compile(r"\x00(\d+)\x00")
-_TABLE = re.compile(r"(?:INSERT INTO|UPDATE|CREATE TABLE) ([\w.]+)")
+_MARK = re.compile(r"\?(\d*)")
+_TABLE = re.compile(r"(?:INSERT INTO|UPDATE|MERGE INTO|CREATE TABLE) ([\w.]+)")
 _JSON_COLUMN = re.compile(r"\b(\w+) JSON\b")
 
 _OTHER_INDEXES = ("CREATE SEARCH INDEX ", "CREATE VECTOR INDEX ")
@@ -74,12 +75,14 @@ def _fields(pairs: list[tuple[str, Any]]) -> None:
 
 class OracleText(NamedTuple):
     """A statement. ``creates``: that what it creates is there already is no error. ``stores``: its binds are values of
-    columns, of any length. ``table``: what it writes to. ``has_json``: it makes columns of that type."""
+    columns, of any length. ``merges``: it writes one row, new or not. ``table``: what it writes to. ``has_json``: it
+    makes columns of that type."""
 
     sql: str
     names: tuple[str, ...]
     creates: bool
     stores: bool
+    merges: bool
     queries: bool
     table: str
     has_json: bool
@@ -87,7 +90,8 @@ class OracleText(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def oracle_text(sql: str, *, json: bool = False) -> OracleText:
-    """The statement for Oracle, and the names of its binds in their order. Without ``json`` documents are text."""
+    """The statement for Oracle, and the names of its binds in their order. A mark with a number, as in ``?2``, is the
+    parameter of that number, once more or for the first time. Without ``json`` documents are text."""
     literals: list[str] = []
 
     def keep(found: re.Match[str]) -> str:
@@ -103,16 +107,21 @@ def oracle_text(sql: str, *, json: bool = False) -> OracleText:
     text = _NO_TABLE.sub(r"SELECT \1 FROM DUAL", text)
     text = _LOCKED_LIMIT.sub(_locked, text)
     text = _LIMIT.sub(r"FETCH FIRST \1 ROWS ONLY", text)
-    first, *rest = text.split("?")
-    names = tuple(f"p{number}" for number in range(1, len(rest) + 1))
-    text = "".join([first, *(f":{name}{part}" for name, part in zip(names, rest, strict=True))])
+    numbers: list[int] = []
+
+    def name(mark: re.Match[str]) -> str:
+        numbers.append(int(mark[1]) if mark[1] else len(numbers) + 1)
+        return f":p{numbers[-1]}"
+
+    text = _MARK.sub(name, text)
     text = _KEPT.sub(lambda kept: literals[int(kept[1])], text)
     written = _TABLE.match(text)
     return OracleText(
         text,
-        names,
+        tuple(f"p{number}" for number in range(1, max(numbers, default=0) + 1)),
         bool(created),
         text.startswith("INSERT") and " VALUES (" in text,
+        text.startswith("MERGE INTO "),
         text.startswith(("SELECT", "WITH")),
         written[1] if written else "",
         has_json and json,
@@ -137,21 +146,20 @@ def bound(text: OracleText, params: Sequence[Any], native: bool = False) -> dict
 
 
 def long_texts(text: OracleText, binds: Mapping[str, Any]) -> list[str]:
-    """Binds that must be sent as LOBs: an expression would refuse them."""
+    """Binds that must be sent as LOBs: an expression would refuse them, and so does a MERGE."""
     if text.stores:
         return []
-    return [
-        name
-        for name, value in binds.items()
-        if type(value) is str and len(value) * 4 > LONGEST_TEXT and len(value.encode()) > LONGEST_TEXT
-    ]
+    return [name for name, value in binds.items() if type(value) is str and exceeds(value, LONGEST_TEXT)]
 
 
-def is_long(binds: Mapping[str, Any]) -> bool:
+def is_long(text: OracleText, binds: Mapping[str, Any]) -> bool:
     """Whether one of the values has no place in an array of values."""
-    return any(
-        len(value) * 4 > LONGEST_VALUE
-        and len(value.encode() if type(value) is str else value) > LONGEST_VALUE
-        for value in binds.values()
-        if type(value) in (str, bytes)
-    )
+    longest = LONGEST_TEXT if text.merges else LONGEST_VALUE
+    return any(exceeds(value, longest) for value in binds.values())
+
+
+def exceeds(value: Any, most: int) -> bool:
+    """Whether it is text of more bytes, or more bytes."""
+    if not isinstance(value, str | bytes) or len(value) * 4 <= most:
+        return False
+    return len(value.encode() if isinstance(value, str) else value) > most

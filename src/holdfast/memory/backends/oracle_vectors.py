@@ -89,7 +89,7 @@ def copies_schema(index: VectorIndex) -> Schema:
     return Schema(
         component=f"near:{index.mark}",
         meta=t.meta,
-        dialect_text=t.dialect.id_text,
+        dialect=t.dialect,
         steps=(
             (
                 f"""CREATE TABLE {index.table} (
@@ -111,7 +111,7 @@ def index_schema(index: VectorIndex) -> Schema:
     return Schema(
         component=f"near:{index.mark}:index",
         meta=t.meta,
-        dialect_text=t.dialect.id_text,
+        dialect=t.dialect,
         steps=((f"{made} {organized} WITH TARGET ACCURACY {_ACCURACY}",),),
         tables=(index.table,),
     )

@@ -72,7 +72,7 @@ def index_schema(index: Index) -> Schema:
     return Schema(
         component=f"nearest:{index.mark}",
         meta=t.meta,
-        dialect_text=t.dialect.id_text,
+        dialect=t.dialect,
         steps=(
             (
                 "CREATE EXTENSION IF NOT EXISTS vector",

@@ -24,7 +24,7 @@ from holdfast.core.errors import (
     Unavailable,
 )
 from holdfast.memory.backends.sql.binding import BoundEngine
-from holdfast.memory.backends.sql.plan import GUARD, Batch, Plan, PlanFactory, Statement, fetch
+from holdfast.memory.backends.sql.plan import GUARD, LAST, Batch, Plan, PlanFactory, Statement, fetch
 from holdfast.memory.backends.sql.schema import Schema, migrate
 from holdfast.memory.backends.workers import Workers
 
@@ -115,7 +115,7 @@ class SqliteEngine:
                 self._writing(schema)
         connection = self._take_reader()
         try:
-            return _transact(connection, plan(), "BEGIN")
+            return _read(connection, plan())
         finally:
             self._give_back(connection)
 
@@ -292,6 +292,18 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):  # absent on Windows
     os.register_at_fork(after_in_child=_after_fork)
+
+
+def _read(connection: sqlite3.Connection, plan: Plan[T]) -> T:
+    """A plan that only reads. If it says that one statement is all, that one needs no transaction around it."""
+    try:
+        first = next(plan)
+        if len(first) == 1 and first[0].mark & LAST:
+            first = plan.send(_run_batch(connection.cursor(), first))
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+    return _transact(connection, plan, "BEGIN", first)
 
 
 def _transact(connection: sqlite3.Connection, plan: Plan[T], begin: str, first: Batch | None = None) -> T:

@@ -6,8 +6,10 @@ are UTC.
 
 import re
 from calendar import monthrange
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 from holdfast.core.clock import to_us
@@ -42,45 +44,50 @@ _PART = r"(?:(?P<part>early|beginning|start|mid|middle|late|end)(?:[ -]of)?[ -](
 _COUNT = rf"(?P<count>\d{{1,3}}|{'|'.join(_NUMBERS)})(?: of)?"
 _UNIT = r"(?P<unit>day|week|month|year)s?"
 
-# In this order: a longer form comes before the ones that are parts of it, and what was read is not read again.
+_DIGIT: Final = "0"  # stands for any, among the words of a text
+_MONTH_WORDS, _WEEKDAY_WORDS, _SEASON_WORDS = frozenset(_MONTHS), frozenset(_WEEKDAYS), frozenset(_SEASONS)
+_UNIT_WORDS: Final = frozenset((*_UNITS, *[f"{unit}s" for unit in _UNITS]))
+
+# In this order: a longer form comes before the ones that are parts of it, and what was read is not read again. Each
+# with words of which a text must have one, or it is not looked for: most questions have none of any.
 _FORMS: Final = tuple(
-    (name, re.compile(rf"\b(?:{pattern})", re.IGNORECASE))
-    for name, pattern in (
-        ("date", r"(?P<year>(?:19|20)\d\d)-(?P<month>0[1-9]|1[0-2])-(?P<day>0[1-9]|[12]\d|3[01])(?!\d)"),
-        ("date", rf"{_DAY} (?:of )?{_MONTH}(?:,? {_YEAR})?"),
-        ("date", rf"{_MONTH} (?:the )?{_DAY}(?:,? {_YEAR})?"),
-        ("month", rf"{_PART}{_MONTH}(?: of)?,? {_YEAR}"),
-        ("month", r"(?P<year>(?:19|20)\d\d)-(?P<month>0[1-9]|1[0-2])(?![\d-])"),
-        ("season", rf"(?P<season>{'|'.join(_SEASONS)})(?: of)?,? {_YEAR}"),
-        ("year", rf"(?:in|of|during|since|for|year) {_YEAR}"),
+    (name, frozenset(words), re.compile(rf"\b(?:{pattern})", re.IGNORECASE))
+    for name, words, pattern in (
+        (
+            "date",
+            _DIGIT,
+            r"(?P<year>(?:19|20)\d\d)-(?P<month>0[1-9]|1[0-2])-(?P<day>0[1-9]|[12]\d|3[01])(?!\d)",
+        ),
+        ("date", _MONTH_WORDS, rf"{_DAY} (?:of )?{_MONTH}(?:,? {_YEAR})?"),
+        ("date", _MONTH_WORDS, rf"{_MONTH} (?:the )?{_DAY}(?:,? {_YEAR})?"),
+        ("month", _MONTH_WORDS, rf"{_PART}{_MONTH}(?: of)?,? {_YEAR}"),
+        ("month", _DIGIT, r"(?P<year>(?:19|20)\d\d)-(?P<month>0[1-9]|1[0-2])(?![\d-])"),
+        ("season", _SEASON_WORDS, rf"(?P<season>{'|'.join(_SEASONS)})(?: of)?,? {_YEAR}"),
+        ("year", _DIGIT, rf"(?:in|of|during|since|for|year) {_YEAR}"),
         # Without a number, "may" and "march" are months only behind one of these words.
-        ("month", rf"(?:in|of|during|since|until|by|this|last|next) {_PART}{_MONTH}"),
-        ("ago", rf"{_COUNT} {_UNIT} (?:ago|back|earlier)\b"),
-        ("past", rf"(?:in|over|during|within|for)(?: the)? (?:last|past|previous) {_COUNT} {_UNIT}\b"),
-        ("before", r"(?:the )?day before yesterday\b"),
-        ("day", r"(?P<word>yesterday|today|tonight|this morning|last night|this evening)\b"),
-        ("weekend", r"(?P<which>last|this|past|previous) weekend\b"),
-        ("weekday", rf"(?:on|last|this|past|previous) (?P<weekday>{'|'.join(_WEEKDAYS)})\b"),
-        ("unit", rf"(?P<which>last|this|past|previous) {_UNIT}\b"),
+        ("month", _MONTH_WORDS, rf"(?:in|of|during|since|until|by|this|last|next) {_PART}{_MONTH}"),
+        ("ago", _UNIT_WORDS, rf"{_COUNT} {_UNIT} (?:ago|back|earlier)\b"),
+        (
+            "past",
+            _UNIT_WORDS,
+            rf"(?:in|over|during|within|for)(?: the)? (?:last|past|previous) {_COUNT} {_UNIT}\b",
+        ),
+        ("before", ("yesterday",), r"(?:the )?day before yesterday\b"),
+        (
+            "day",
+            ("yesterday", "today", "tonight", "morning", "night", "evening"),
+            r"(?P<word>yesterday|today|tonight|this morning|last night|this evening)\b",
+        ),
+        ("weekend", ("weekend",), r"(?P<which>last|this|past|previous) weekend\b"),
+        (
+            "weekday",
+            _WEEKDAY_WORDS,
+            rf"(?:on|last|this|past|previous) (?P<weekday>{'|'.join(_WEEKDAYS)})\b",
+        ),
+        ("unit", _UNIT_WORDS, rf"(?P<which>last|this|past|previous) {_UNIT}\b"),
     )
 )
-# Every form has a digit or one of these words. Most questions have neither, and are done with.
-_TIME_WORDS: Final = frozenset(
-    (
-        *_MONTHS,
-        *_WEEKDAYS,
-        *_SEASONS,
-        *_UNITS,
-        *[f"{unit}s" for unit in _UNITS],
-        "yesterday",
-        "today",
-        "tonight",
-        "morning",
-        "night",
-        "evening",
-        "weekend",
-    )
-)
+_TIME_WORDS: Final = frozenset(word for _, words, _ in _FORMS for word in words)
 _WORD: Final = re.compile(r"[a-z]+")
 _PREPOSITION: Final = re.compile(r"\s+(?:in|on|at|since|around|about|from)\s+$", re.IGNORECASE)
 _MAX_DAY_WORDS: Final = 10
@@ -95,16 +102,6 @@ class Span:
     end_us: int
     yearly: bool = False
 
-    def nearness(self, at_us: int) -> float:
-        """1.0 inside, falling to 0.0 as far away as the span is long, three days at least.
-
-        People speak of a thing some days before or after it happens.
-        """
-        if self.yearly:
-            at_us += round((self.start_us - at_us) / _YEAR_US) * _YEAR_US
-        away = max(self.start_us - at_us, at_us - self.end_us, 0)
-        return max(0.0, 1.0 - away / max(self.end_us - self.start_us, _REACH_US))
-
 
 _DAY_US: Final = 86_400_000_000
 _REACH_US: Final = 3 * _DAY_US
@@ -112,16 +109,37 @@ _YEAR_US: Final = 31_556_952_000_000
 _YEARS_BACK: Final = 4
 
 
+def nearness(spans: Sequence[Span], moments: Sequence[int | None]) -> list[float]:
+    """How near each moment is to the nearest span: 1.0 inside, falling to 0.0 as far away as that is long, three days
+    at least. People speak of a thing some days before or after it happens.
+    """
+    best = [0.0] * len(moments)
+    for span in spans:
+        start, end = span.start_us, span.end_us
+        reach = max(end - start, _REACH_US)
+        first, last = start - reach, end + reach
+        for place, at in enumerate(moments):
+            if at is None or not (first < at < last or span.yearly):
+                continue
+            moment = at + round((start - at) / _YEAR_US) * _YEAR_US if span.yearly else at
+            away = max(start - moment, moment - end, 0)
+            if away < reach:
+                best[place] = max(best[place], 1.0 - away / reach)
+    return best
+
+
 def spans(text: str, now: datetime) -> list[Span]:
     """The times that a text names, in the order of the text; those that no calendar has are left out."""
-    lower = text.lower()
-    if _TIME_WORDS.isdisjoint(_WORD.findall(lower)) and not any(map(str.isdigit, lower)):
+    words = _TIME_WORDS.intersection(_WORD.findall(text.lower()))
+    if any(map(str.isdigit, text)):
+        words |= {_DIGIT}
+    if not words:
         return []
     found: list[tuple[int, Span]] = []
     today = now.astimezone(UTC).date() if now.tzinfo else now.date()
     rest = text[:2000]
-    for form, pattern in _FORMS:
-        for match in pattern.finditer(rest):
+    for form, needed, pattern in _FORMS:
+        for match in () if needed.isdisjoint(words) else pattern.finditer(rest):
             parts = {name: part.lower() for name, part in match.groupdict().items() if part}
             bounds = _bounds(form, parts, today)
             if bounds is not None:
@@ -133,7 +151,7 @@ def spans(text: str, now: datetime) -> list[Span]:
 
 def without_time(text: str) -> str:
     """A text without the time that it ends with ("Lyon last week"), unless it is nothing else."""
-    starts = [m.start() for _, form in _FORMS for m in form.finditer(text) if m.end() == len(text)]
+    starts = [m.start() for *_, form in _FORMS for m in form.finditer(text) if m.end() == len(text)]
     return _PREPOSITION.sub("", text[: min(starts, default=len(text))]).rstrip() or text
 
 
@@ -146,6 +164,7 @@ def time_words(at_us: int) -> str:
     return f"{moment:d%Y%m%d m%Y%m}"
 
 
+@lru_cache(maxsize=256)
 def span_words(span: Span) -> list[str]:
     """The words of :func:`time_words` that moments in the span have; none if it is a long one.
 

@@ -9,9 +9,11 @@ from holdfast.core.clock import from_us
 from holdfast.core.errors import InvalidInput
 from holdfast.memory import validate
 from holdfast.memory.filters import Filter
+from holdfast.memory.recall.notes import Place, decoded
 from holdfast.memory.recall.question import Question, parse
-from holdfast.memory.recall.ranking import Place, match, missing, rank
-from holdfast.memory.recall.records import DEFAULTS, Recalled, Statistics, Weights, candidates, wordless
+from holdfast.memory.recall.ranking import rank
+from holdfast.memory.recall.records import DEFAULTS, Recalled, Weights
+from holdfast.memory.recall.words import match, missing
 from holdfast.memory.store import BaseStore
 from holdfast.memory.store_requests import (
     Namespace,
@@ -20,6 +22,7 @@ from holdfast.memory.store_requests import (
     StoredHit,
     StoredItem,
     Stretch,
+    TextRequest,
     VectorRequest,
 )
 from holdfast.memory.vectors import Embedding, check_vector
@@ -56,8 +59,15 @@ async def recall_items(
     where = validate.namespace(namespace)
     condition = store._filter(filter)
     most = max(MIN_CANDIDATES, PER_RESULT * limit)
-    terms = [*asked.terms, *asked.time_terms]
-    by_words = store._text_request(where, terms, most, False, filter)
+    store._check("text_search")
+    by_words = TextRequest(
+        namespace=where,
+        prefix=False,
+        terms=[*asked.terms, *asked.time_terms],
+        filter=condition,
+        limit=most,
+        now_us=store._clock.now_us(),
+    )
     nearest = None if embedding is None else _nearest(store, where, embedding, condition, most)
     if not limit:
         return []
@@ -79,18 +89,17 @@ class _Reader:
 
     def __call__(self, words: StoredCandidates) -> Reading[list[Recalled]]:
         similarities = {hit.item.version: hit.score for hit in self._hits}
-        numbers = Statistics(words.document_frequencies, words.documents, words.average_length)
-        found = candidates(words.candidates, similarities)
-        matches = match(self._asked, found, numbers, weights=self._weights)
-        seen = {each.item.version for each in found}
+        matches = match(self._asked, words, weights=self._weights)
+        seen = {each.item.version for each in words.candidates}
         more = {hit.item.version: hit.item for hit in self._hits if hit.item.version not in seen}
         places = missing(matches, 2 * self._limit)
         if places:
             for item in (yield _stretches(places)):
                 if item.version not in seen and self._passes(item):
                     more[item.version] = item
-        ranked = rank(matches, wordless(more.values(), similarities), limit=self._limit)
-        return [Recalled(each.candidate.decode(), each.score, each.parts) for each in ranked]
+        ranked = rank(matches, more.values(), similarities, limit=self._limit)
+        items = decoded([item for item, _, _ in ranked])
+        return [Recalled(item, score, parts) for item, (_, score, parts) in zip(items, ranked, strict=True)]
 
     def _passes(self, item: StoredItem) -> bool:
         if not self._condition.conditions:

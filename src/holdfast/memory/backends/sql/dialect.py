@@ -2,11 +2,12 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.errors import InvalidInput
+from holdfast.memory.backends.sql.plan import Row, Statement, change, many
 
 if TYPE_CHECKING:
     from holdfast.memory.backends.sql.text_index import TextIndex
@@ -72,6 +73,26 @@ class Dialect:
         """A condition that a document meets if it contains these values; where there are documents."""
         return f"{column} @> CAST(? AS JSONB)", (json.dumps(wanted, ensure_ascii=False),)
 
+    def put_row(self, table: str, keys: Sequence[str], columns: Sequence[str], *row: Any) -> list[Statement]:
+        """Statements after which the table has this row, whatever it has under its keys now. Keys come first in it."""
+        return [
+            change(_delete(table, keys), *row[: len(keys)]),
+            change(_insert(table, (*keys, *columns)), *row),
+        ]
+
+    def put_rows(
+        self,
+        table: str,
+        keys: Sequence[str],
+        columns: Sequence[str],
+        there: Sequence[Row],
+        rows: Sequence[Row],
+    ) -> list[Statement]:
+        """Statements after which the table has these rows, and no others of those that are ``there`` now, of which the
+        keys are given. Of the rows nothing else is there."""
+        statements = (many(_delete(table, keys), there), many(_insert(table, (*keys, *columns)), rows))
+        return [statement for statement in statements if statement.params]
+
     # What follows is for databases whose indexes don't take columns of long texts as they are.
 
     def primary(self, *columns: str) -> str:
@@ -89,6 +110,14 @@ class Dialect:
     def part(self, column: str) -> str:
         """A column of texts in an index over several."""
         return column
+
+
+def _delete(table: str, keys: Sequence[str]) -> str:
+    return f"DELETE FROM {table} WHERE {' AND '.join(f'{key} = ?' for key in keys)}"
+
+
+def _insert(table: str, columns: Sequence[str]) -> str:
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
 
 
 def checked_identifier(value: object, field: str) -> str:

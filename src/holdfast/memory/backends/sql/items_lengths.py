@@ -7,15 +7,18 @@ to date by what was written since.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from holdfast.memory.backends.sql.items_kept import SMALL, Kept, select_written
 from holdfast.memory.backends.sql.items_schema import ItemTables
-from holdfast.memory.backends.sql.plan import Plan, Row, fetch, rows
+from holdfast.memory.backends.sql.plan import Plan, Row, fetch, heavy, rows
 
 MAX_ITEMS = 250_000
 """Items of all namespaces that a store keeps the lengths of: some 20 MB."""
+MAX_BYTES = 32_000_000
+"""Of what is kept of small namespaces beside that."""
 _SLACK = 1000
 
 
@@ -36,7 +39,10 @@ class _ByNumber(dict[int, int]):
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """``of`` has the number of terms by an item's number; ``versions`` only those that are not the item's number."""
+    """``of`` has the number of terms by an item's number; ``versions`` only those that are not the item's number.
+
+    ``kept`` is what else was read of a small namespace.
+    """
 
     stamp: Stamp
     of: Mapping[int, int]
@@ -44,46 +50,73 @@ class Lengths:
     documents: int
     total: int
     first_expiry: int | None
+    kept: Kept | None = None
 
 
 class LengthCache:
-    """The most recently used ones, up to so many items. What it gave out never changes."""
+    """The most recently used ones by namespace, up to so many items and bytes beside. Their lengths never change."""
 
-    def __init__(self, most: int = MAX_ITEMS) -> None:
+    def __init__(self, most: int = MAX_ITEMS, most_bytes: int = MAX_BYTES) -> None:
         self.most = most
-        self._kept: OrderedDict[int, Lengths] = OrderedDict()
+        self._most_bytes = most_bytes
+        self._kept: OrderedDict[str, Lengths] = OrderedDict()
         self._size = 0
+        self._weights: dict[str, int] = {}
+        self._bytes = 0
         self._lock = threading.Lock()
 
-    def get(self, ns_id: int) -> Lengths | None:
+    def get(self, ns: str) -> Lengths | None:
         with self._lock:
-            if ns_id in self._kept:
-                self._kept.move_to_end(ns_id)
-            return self._kept.get(ns_id)
+            known = self._kept.get(ns)
+            if known is not None:
+                self._kept.move_to_end(ns)
+                self._weigh(ns, known)
+            return known
 
-    def keep(self, lengths: Lengths) -> None:
+    def keep(self, ns: str, lengths: Lengths) -> None:
         """For the next search."""
         with self._lock:
-            known = self._kept.get(lengths.stamp.ns_id)
+            known = self._kept.get(ns)
             if known is not None and known.stamp > lengths.stamp:
                 return  # another reader has seen a later state
-            self._kept[lengths.stamp.ns_id] = lengths
-            self._kept.move_to_end(lengths.stamp.ns_id)
+            self._kept[ns] = lengths
+            self._kept.move_to_end(ns)
             self._size += len(lengths.of) - (0 if known is None else len(known.of))
             while self._size > self.most:
-                self._size -= len(self._kept.popitem(last=False)[1].of)
+                self._drop(next(iter(self._kept)))
 
-    def clear(self) -> None:
+    def forget(self, ns: str | None = None) -> None:
+        """Of one namespace, or of all: something was taken out of it, and is not to stay in memory."""
         with self._lock:
-            self._kept.clear()
-            self._size = 0
+            for name in list(self._kept) if ns is None else [ns] if ns in self._kept else []:
+                self._drop(name)
+
+    def _weigh(self, ns: str, known: Lengths) -> None:
+        """With what has been kept since it was last asked for. The least recently used go if that is too much."""
+        weight = 0 if known.kept is None else known.kept.bytes
+        self._bytes += weight - self._weights.get(ns, 0)
+        self._weights[ns] = weight
+        while self._bytes > self._most_bytes:
+            oldest = next(iter(self._kept))
+            if oldest != ns:
+                self._drop(oldest)
+                continue
+            if known.kept is not None:
+                known.kept.clear()
+            self._bytes -= self._weights.pop(ns)
+
+    def _drop(self, ns: str) -> None:
+        self._size -= len(self._kept.pop(ns).of)
+        self._bytes -= self._weights.pop(ns, 0)
 
 
 def lengths(t: ItemTables, cache: LengthCache, ns: str, stamp: Stamp) -> Plan[Lengths | None]:
     """Those of a namespace in this state; ``None`` if there are too many, or if this state is past already."""
-    known = cache.get(stamp.ns_id)
+    known = cache.get(ns)
     if known is not None and known.stamp >= stamp:
         return known if known.stamp == stamp else None
+    if known is not None and known.stamp.ns_id != stamp.ns_id:  # it was empty meanwhile: this is another one
+        known = None
     counted: _Counted | None = None
     if known is None or known.stamp.removals != stamp.removals:
         ((documents, total, first),) = yield from fetch(f"SELECT {_COUNTS} FROM {t.items} WHERE ns = ?", ns)
@@ -95,12 +128,10 @@ def lengths(t: ItemTables, cache: LengthCache, ns: str, stamp: Stamp) -> Plan[Le
         assert counted is not None
         new = yield from _all(t, ns, stamp, counted)
     else:
-        written = yield from fetch(
-            f"SELECT id, version, length, expires_at FROM {t.items} WHERE ns = ? AND version > ?",
-            *(ns, known.stamp.version),
-        )
+        # What follows may find the rest in memory, and take its time.
+        (written,) = yield heavy([select_written(t, ns, known.stamp.version)])
         new = _renewed(known, stamp, written, counted)
-    cache.keep(new)
+    cache.keep(ns, new)
     return new
 
 
@@ -118,14 +149,15 @@ def _all(t: ItemTables, ns: str, stamp: Stamp, counted: _Counted) -> Plan[Length
         rows(f"SELECT id, length FROM {t.items} WHERE ns = ?", ns),
         rows(f"SELECT id, version FROM {t.items} WHERE ns = ? AND version <> id", ns),
     ]
-    return Lengths(stamp, _ByNumber(found), dict(renewed), *counted)
+    kept = Kept() if counted.documents < SMALL else None
+    return Lengths(stamp, _ByNumber(found), dict(renewed), *counted, kept)
 
 
-def _renewed(known: Lengths, stamp: Stamp, written: Iterable[Row], counted: _Counted | None) -> Lengths:
-    """With the items that were written since."""
+def _renewed(known: Lengths, stamp: Stamp, written: Sequence[Row], counted: _Counted | None) -> Lengths:
+    """With the items that were written since. ``counted``: some were removed."""
     of, versions = _ByNumber(known.of), dict(known.versions)
     documents, total, first_expiry = known.documents, known.total, known.first_expiry
-    for number, version, length, expires_us in written:
+    for number, version, length, expires_us, *_ in written:
         before = of.get(number, 0)
         of[number] = length
         documents += (length > 0) - (before > 0)
@@ -134,4 +166,13 @@ def _renewed(known: Lengths, stamp: Stamp, written: Iterable[Row], counted: _Cou
             versions[number] = version
         if expires_us is not None and (first_expiry is None or expires_us < first_expiry):
             first_expiry = expires_us
-    return Lengths(stamp, of, versions, *(counted or (documents, total, first_expiry)))
+    if counted is not None:
+        documents, total, first_expiry = counted
+    kept = known.kept
+    if documents >= SMALL:
+        kept = None
+    elif counted is not None or kept is None:  # what went must not stay
+        kept = Kept()
+    else:
+        kept = kept.after(known.stamp.version, written)
+    return Lengths(stamp, of, versions, documents, total, first_expiry, kept)

@@ -9,6 +9,7 @@ from heapq import nlargest
 from math import log
 from typing import NamedTuple
 
+from holdfast.memory.backends.sql.items_kept import SMALL, Kept, Postings, select_groups
 from holdfast.memory.backends.sql.items_lengths import Lengths
 from holdfast.memory.backends.sql.items_rows import LIVE, in_namespace, key_of, lists
 from holdfast.memory.backends.sql.items_schema import ItemTables
@@ -17,14 +18,10 @@ from holdfast.memory.encoding import encode_id
 from holdfast.memory.ranking import K1, B
 from holdfast.memory.store_requests import TextRequest
 
-_LARGE = 5000
-"""Documents of a namespace in which it pays to look at the rarest terms first."""
 _CAUTION = 1.0 + 1e-9  # sums are rounded
 _FEW = 2000
 """Scores that are sorted sooner than their greatest are picked out."""
 
-Postings = Sequence[Row]
-"""Of one term: number of the item, occurrences."""
 Scores = dict[int, float]
 """By number of the item."""
 
@@ -120,6 +117,10 @@ class Source:
     def versions(self) -> Mapping[int, int]:
         return self._versions if self.known is None else self.known.versions
 
+    @property
+    def kept(self) -> Kept | None:
+        return None if self.known is None else self.known.kept
+
     def select(self, term: str) -> Statement:
         """What to give to `read`."""
         t = self.t
@@ -145,7 +146,7 @@ class Source:
 
     def is_large(self, numbers: Numbers) -> Plan[bool]:
         """Whether to begin with the rarest terms. Where items have expired, the index alone can't be counted."""
-        if numbers.documents < _LARGE or self.ns_id is None or self.request.filter.conditions:
+        if numbers.documents < SMALL or self.ns_id is None or self.request.filter.conditions:
             return False
         if self.known is not None:
             return True
@@ -158,10 +159,32 @@ def matches(source: Source, numbers: Numbers) -> Plan[Found]:
     terms = source.request.terms
     if (yield from source.is_large(numbers)):
         return (yield from _rarest_first(source, numbers))
-    found = yield heavy([source.select(term) for term in terms])
-    postings = [source.read(part) for part in found]
+    if source.kept is not None:
+        postings = yield from _kept_postings(source, source.kept)
+    else:
+        found = yield heavy([source.select(term) for term in terms])
+        postings = [source.read(part) for part in found]
     frequencies = dict(zip(terms, map(len, postings), strict=True))
     return Found(postings, frequencies, source.lengths, source.versions)
+
+
+def _kept_postings(source: Source, kept: Kept) -> Plan[list[Postings]]:
+    """Those of all terms, of which only those are read that were not before."""
+    terms = source.request.terms
+    before = kept.postings
+    found = {term: before[term] for term in terms if term in before}
+    missing = [term for term in terms if term not in found]
+    if missing:
+        asked = [source.select(term) for term in missing]
+        if kept.groups is None:  # who asks for words will ask who stands beside them
+            asked.append(select_groups(source.t, key_of(source.request.namespace)))
+        results = yield heavy(asked)
+        for term, postings in zip(missing, results, strict=False):
+            found[term] = postings
+            kept.add_postings(term, postings)
+        if len(results) > len(missing):
+            kept.add_groups(results[-1])
+    return [found[term] for term in terms]
 
 
 def _rarest_first(source: Source, numbers: Numbers) -> Plan[Found]:

@@ -169,24 +169,28 @@ def stretches(
 ) -> Plan[list[StoredItem]]:
     """The items at these places of groups."""
     ns = key_of(namespace)
-    bounds = [(group, ordinal - window, ordinal + window) for group, ordinal, window in wanted]
-    indexed = [each for each in bounds if each[1] in NUMBERS and each[2] in NUMBERS]
+    indexed = [each for each in wanted if within_bounds(each)]
     results = yield [
         rows(
             f"SELECT {COLUMNS} FROM {t.items}"
             f" WHERE ns = ? AND group_key = ? AND ordinal >= ? AND ordinal <= ? AND {LIVE}",
-            *(ns, encode_id(group), lowest, highest, now_us),
+            *(ns, encode_id(group), ordinal - window, ordinal + window, now_us),
         )
-        for group, lowest, highest in indexed
+        for group, ordinal, window in indexed
     ]
     found = [stored_item(row) for result in results for row in result]
-    if len(indexed) == len(bounds):
-        return found
-    for group, lowest, highest in bounds:
-        if lowest not in NUMBERS or highest not in NUMBERS:  # beyond what the index holds
-            condition = compile_filter({GROUP: group, ORDINAL: {"$gte": lowest, "$lte": highest}})
+    for group, ordinal, window in wanted if len(indexed) < len(wanted) else ():
+        if not within_bounds((group, ordinal, window)):
+            span = {"$gte": ordinal - window, "$lte": ordinal + window}
+            condition = compile_filter({GROUP: group, ORDINAL: span})
             found += yield from scan(t, ScanRequest(namespace, False, condition, MAX_LIMIT, now_us))
     return found
+
+
+def within_bounds(stretch: tuple[str, int, int]) -> bool:
+    """Whether the index of groups holds all its places."""
+    _, ordinal, window = stretch
+    return ordinal - window in NUMBERS and ordinal + window in NUMBERS
 
 
 def namespaces(

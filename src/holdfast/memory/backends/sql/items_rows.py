@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from holdfast.core import codec
 from holdfast.memory.backends.sql.items_documents import contained
 from holdfast.memory.backends.sql.items_schema import ItemTables
-from holdfast.memory.backends.sql.plan import Plan, Row, heavy, last, rows
+from holdfast.memory.backends.sql.plan import Plan, Row, Statement, heavy, last, rows
 from holdfast.memory.encoding import decode_id, encode_id
 from holdfast.memory.filters import Filter
 from holdfast.memory.namespaces import below, decode_namespace, encode_namespace
@@ -85,6 +85,19 @@ def lists(values: Sequence[V]) -> Iterator[tuple[str, list[V]]]:
         yield f"({', '.join('?' * size)})", portion
 
 
+def select_items(
+    t: ItemTables, numbers: Sequence[int], now_us: int, extra: str = "", params: Sequence[Any] = ()
+) -> list[Statement]:
+    """Queries for those of the numbered items that live: the number, then the columns."""
+    return [
+        rows(
+            f"SELECT id, {COLUMNS} FROM {t.items} WHERE id IN {marks}{extra} AND {LIVE}",
+            *(*values, *params, now_us),
+        )
+        for marks, values in lists(numbers)
+    ]
+
+
 def best_items(
     t: ItemTables, ranking: Iterable[int], limit: int, condition: Filter, now_us: int
 ) -> Plan[dict[int, StoredItem]]:
@@ -94,13 +107,7 @@ def best_items(
     extra, params = narrowed(t, condition)
     portion = min(limit, PORTION) if not condition.conditions else min(max(2 * limit, 64), PORTION)
     while len(found) < limit and (wanted := list(islice(numbers, portion))):
-        asked = [
-            rows(
-                f"SELECT id, {COLUMNS} FROM {t.items} WHERE id IN {marks}{extra} AND {LIVE}",
-                *(*values, *params, now_us),
-            )
-            for marks, values in lists(wanted)
-        ]
+        asked = select_items(t, wanted, now_us, extra, params)
         results = yield heavy(asked) if condition.conditions else last(asked)
         by_number = {row[0]: row[1:] for result in results for row in result}
         for number in wanted:

@@ -81,7 +81,7 @@ def items_schema(t: ItemTables) -> Schema:
     return Schema(
         component="items",
         meta=t.meta,
-        dialect_text=t.dialect.id_text,
+        dialect=t.dialect,
         steps=((*_version_1(t), *_reconcile(t), *t.versions.ddl(t.counters, t.items, t.dialect)),),
         tables=(t.items, t.namespaces, t.postings, t.terms, t.vectors, t.counters),
     )

@@ -14,11 +14,13 @@ from holdfast.memory.backends.sql import items_words as words
 from holdfast.memory.backends.sql import items_writing as writing
 from holdfast.memory.backends.sql.items_lengths import LengthCache
 from holdfast.memory.backends.sql.items_matrix import MatrixCache
+from holdfast.memory.backends.sql.items_rows import key_of
 from holdfast.memory.backends.sql.items_schema import ItemTables
 from holdfast.memory.backends.sql.plan import Engine, PlanFactory
 from holdfast.memory.store import BaseStore
 from holdfast.memory.store_capabilities import StoreCapabilities
 from holdfast.memory.store_requests import (
+    ItemDelete,
     KeptItem,
     Namespace,
     Reader,
@@ -74,11 +76,16 @@ class SqlStore(BaseStore):
 
     async def _write(self, request: WriteRequest) -> list[int]:
         places = {wanted.namespace for wanted in (*request.require, *request.ops)}
-        return await self._engine.within(*places).write(partial(writing.write, self._tables, request))
+        written = await self._engine.within(*places).write(partial(writing.write, self._tables, request))
+        for namespace in {op.namespace for op in request.ops if isinstance(op, ItemDelete)}:
+            self._lengths.forget(key_of(namespace))
+        return written
 
     async def _clear(self, namespace: Namespace, prefix: bool, now_us: int) -> int:
         plan = partial(removing.clear, self._tables, namespace, prefix, now_us)
-        return await self._engine.within(namespace).write(plan)
+        count = await self._engine.within(namespace).write(plan)
+        self._lengths.forget()
+        return count
 
     async def _purge(self, now_us: int) -> int:
         plan = partial(removing.purge, self._tables, now_us)
@@ -86,9 +93,11 @@ class SqlStore(BaseStore):
         while count and self._tables.versions.shared:
             count = await self._engine.write(plan)
             total += count
+        self._lengths.forget()
         return total
 
     async def _erase_deleted(self) -> None:
+        self._lengths.forget()
         await self._engine.scrub()
 
     async def _read(self, places: Sequence[tuple[Namespace, str]], now_us: int) -> list[StoredItem | None]:
@@ -122,7 +131,7 @@ class SqlStore(BaseStore):
         within = self._engine.within(namespace)
         while (found := await within.read(plan)) is None:
             await self._engine.write(partial(words.rebuild, self._tables))
-            self._lengths.clear()
+            self._lengths.forget()
         return found
 
     async def _nearest(self, request: VectorRequest) -> list[StoredHit]:
@@ -150,6 +159,6 @@ class SqlStore(BaseStore):
 
     async def _close(self) -> None:
         self._matrices.clear()
-        self._lengths.clear()
+        self._lengths.forget()
         if self._owns_engine:
             await self._engine.close()

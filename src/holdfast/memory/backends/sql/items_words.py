@@ -6,17 +6,19 @@ All numbers are those of the namespaces looked through, and exact: no tenant's r
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from holdfast.core import codec
 from holdfast.core.errors import HoldfastError
 from holdfast.memory.backends.sql import text_index
+from holdfast.memory.backends.sql.items_kept import kept_items, parse_terms
 from holdfast.memory.backends.sql.items_lengths import LengthCache, Lengths, Stamp, lengths
 from holdfast.memory.backends.sql.items_matches import Numbers, Source, matches
 from holdfast.memory.backends.sql.items_reading import stretches
 from holdfast.memory.backends.sql.items_rows import LIVE, best_items, in_namespace, key_of, lists
 from holdfast.memory.backends.sql.items_schema import ANALYSER_MARK, ItemTables
-from holdfast.memory.backends.sql.plan import Plan, Row, Statement, change, fetch, heavy, many, rows
+from holdfast.memory.backends.sql.plan import Plan, Row, Statement, change, fetch, heavy, last, many, rows
 from holdfast.memory.store_requests import Reader, StoredCandidate, StoredCandidates, StoredItem, TextRequest
 from holdfast.memory.text import analyse, value_text
 
@@ -53,12 +55,12 @@ def indexed_terms(t: ItemTables, item_ids: Sequence[int]) -> Plan[dict[int, Coun
         rows(f"SELECT item_id, terms FROM {t.terms} WHERE item_id IN {marks}", *values)
         for marks, values in lists(item_ids)
     ]
-    return parse_terms(results)
+    return terms_by_item(results)
 
 
-def parse_terms(results: Iterable[Iterable[Row]]) -> dict[int, Counts]:
+def terms_by_item(results: Iterable[Iterable[Row]]) -> dict[int, Counts]:
     """Rows of items and their terms, by item."""
-    return {item_id: _parse(text) for result in results for item_id, text in result}
+    return {item_id: parse_terms(text) for result in results for item_id, text in result}
 
 
 def index_changes(t: ItemTables, texts: Sequence[IndexedText]) -> list[Statement]:
@@ -79,13 +81,10 @@ def index_changes(t: ItemTables, texts: Sequence[IndexedText]) -> list[Statement
     new.sort()  # neighbours in the table are written one after the other
     old_terms = [(text.item_id,) for text in changed if text.before]
     new_terms = [(text.item_id, _join(text.after)) for text in changed if text.after]
-    statements = (
-        many(f"DELETE FROM {t.postings} WHERE ns_id = ? AND term = ? AND item_id = ?", gone),
-        many(f"INSERT INTO {t.postings} (ns_id, term, item_id, tf) VALUES (?, ?, ?, ?)", new),
-        many(f"DELETE FROM {t.terms} WHERE item_id = ?", old_terms),
-        many(f"INSERT INTO {t.terms} (item_id, terms) VALUES (?, ?)", new_terms),
-    )
-    return [statement for statement in statements if statement.params]
+    return [
+        *t.dialect.put_rows(t.postings, ("ns_id", "term", "item_id"), ("tf",), gone, new),
+        *t.dialect.put_rows(t.terms, ("item_id",), ("terms",), old_terms, new_terms),
+    ]
 
 
 def select_mark(t: ItemTables) -> Statement:
@@ -97,14 +96,11 @@ def mark_after_write(t: ItemTables, mark: str | None, *, first: bool) -> list[St
     """Note it when the first items come, and when they come from another analyser than those before."""
     if mark == this_analyser() or (mark is None and not first):
         return []
-    return _set_mark(t) if first else _set_mark(t)[:1]
+    return _set_mark(t) if first else [change(f"DELETE FROM {t.meta} WHERE name = ?", ANALYSER_MARK)]
 
 
 def _set_mark(t: ItemTables) -> list[Statement]:
-    return [
-        change(f"DELETE FROM {t.meta} WHERE name = ?", ANALYSER_MARK),
-        change(f"INSERT INTO {t.meta} (name, value) VALUES (?, ?)", ANALYSER_MARK, this_analyser()),
-    ]
+    return t.dialect.put_row(t.meta, ("name",), ("value",), ANALYSER_MARK, this_analyser())
 
 
 def rebuild(t: ItemTables) -> Plan[None]:
@@ -136,6 +132,37 @@ def rebuild(t: ItemTables) -> Plan[None]:
 
 def candidates(t: ItemTables, cache: LengthCache, request: TextRequest) -> Plan[StoredCandidates | None]:
     """The best by BM25, with the statistics. ``None``: the index must be rebuilt before it can answer."""
+    found = yield from _candidates(t, cache, request)
+    return None if found is None else found[0]
+
+
+def read_candidates(
+    t: ItemTables, cache: LengthCache, request: TextRequest, reader: Reader[T]
+) -> Plan[tuple[T] | None]:
+    """Have the candidates read, and what stands around them. ``None``: as for `candidates`."""
+    found = yield from _candidates(t, cache, request)
+    if found is None:
+        return None
+    best, known = found
+    reading = reader(best)
+    items: Sequence[StoredItem] | None = None
+    while True:
+        try:
+            wanted = next(reading) if items is None else reading.send(items)
+        except StopIteration as end:
+            return (end.value,)
+        kept = None if known is None else known.kept
+        numbers = None if kept is None else kept.numbers_at(wanted)
+        if known is None or kept is None or numbers is None:
+            items = yield from stretches(t, request.namespace, wanted, request.now_us)
+        else:
+            there = yield from kept_items(t, kept, numbers, known.versions, request.now_us)
+            items = list(there.values())
+
+
+def _candidates(
+    t: ItemTables, cache: LengthCache, request: TextRequest
+) -> Plan[tuple[StoredCandidates, Lengths | None] | None]:
     mark, ns_id, known = yield from _known(t, cache, request)
     if known is None:
         documents, total = yield from _counted(t, request)
@@ -143,33 +170,20 @@ def candidates(t: ItemTables, cache: LengthCache, request: TextRequest) -> Plan[
         documents, total = known.documents, known.total
     average = total / documents if documents else 0.0
     if not documents or not request.terms or not request.limit:
-        return StoredCandidates([], dict.fromkeys(request.terms, 0), documents, average)
+        return StoredCandidates([], dict.fromkeys(request.terms, 0), documents, average), known
     if mark != this_analyser():
         return None
     numbers = Numbers(documents, average)
     found = yield from matches(Source(t, request, ns_id, known), numbers)
     ranking = found.best_first(request, numbers)
-    items = yield from best_items(t, ranking, request.limit, request.filter, request.now_us)
+    if known is not None and known.kept is not None and not request.filter.conditions:
+        numbered = list(islice(ranking, request.limit))
+        items = yield from kept_items(t, known.kept, numbered, known.versions, request.now_us)
+    else:
+        items = yield from best_items(t, ranking, request.limit, request.filter, request.now_us)
     counts = found.occurrences(items)
     best = [StoredCandidate(item, *counts[number]) for number, item in items.items()]
-    return StoredCandidates(best, found.frequencies, documents, average)
-
-
-def read_candidates(
-    t: ItemTables, cache: LengthCache, request: TextRequest, reader: Reader[T]
-) -> Plan[tuple[T] | None]:
-    """Have the candidates read, and what stands around them. ``None``: as for `candidates`."""
-    found = yield from candidates(t, cache, request)
-    if found is None:
-        return None
-    reading = reader(found)
-    items: Sequence[StoredItem] | None = None
-    while True:
-        try:
-            wanted = next(reading) if items is None else reading.send(items)
-        except StopIteration as end:
-            return (end.value,)
-        items = yield from stretches(t, request.namespace, wanted, request.now_us)
+    return StoredCandidates(best, found.frequencies, documents, average), known
 
 
 def _known(
@@ -180,21 +194,35 @@ def _known(
         (((mark,),),) = yield [select_mark(t)]
         return mark, None, None
     ns = key_of(request.namespace)
-    ((mark,),), stamps = yield [
-        select_mark(t),
-        rows(
-            f"SELECT ns_id, removals, (SELECT MAX(version) FROM {t.items} WHERE ns = ?)"
-            f" FROM {t.namespaces} WHERE ns = ?",
-            *(ns, ns),
-        ),
-    ]
-    if not stamps or mark != this_analyser():
-        return mark, None, None
-    stamp = Stamp(*stamps[0])
+    known = cache.get(ns)
+    asked = [_select_state(t, ns)]
+    if known is not None and known.kept is not None and known.kept.has(request.terms):
+        # Most probably nothing else has to be read; if it has, the state is that of another moment.
+        (found,) = yield heavy(last(asked))
+        if found == [(this_analyser(), *known.stamp)]:
+            return this_analyser(), known.stamp.ns_id, _if_alive(known, request.now_us)
+    (found,) = yield asked
+    if not found or found[0][0] != this_analyser():
+        return found[0][0] if found else None, None, None
+    stamp = Stamp(*found[0][1:])
     known = yield from lengths(t, cache, ns, stamp)
-    if known is not None and known.first_expiry is not None and known.first_expiry <= request.now_us:
-        return mark, stamp.ns_id, None
-    return mark, stamp.ns_id, known
+    return this_analyser(), stamp.ns_id, _if_alive(known, request.now_us)
+
+
+def _select_state(t: ItemTables, ns: str) -> Statement:
+    """What the postings are made by, and the stamp of a namespace; no row if it has no items."""
+    return rows(
+        f"SELECT (SELECT MAX(value) FROM {t.meta} WHERE name = ?), ns_id, removals,"
+        f" (SELECT MAX(version) FROM {t.items} WHERE ns = ?) FROM {t.namespaces} WHERE ns = ?",
+        *(ANALYSER_MARK, ns, ns),
+    )
+
+
+def _if_alive(known: Lengths | None, now_us: int) -> Lengths | None:
+    """If none of the items has expired: of those that have, the words must not count."""
+    if known is not None and known.first_expiry is not None and known.first_expiry <= now_us:
+        return None
+    return known
 
 
 def _counted(t: ItemTables, request: TextRequest) -> Plan[tuple[int, int]]:
@@ -212,11 +240,6 @@ def _counted(t: ItemTables, request: TextRequest) -> Plan[tuple[int, int]]:
 
 def _join(counts: Counts) -> str:
     return " ".join([f"{term}:{count}" for term, count in counts.items()])
-
-
-def _parse(text: str) -> dict[str, int]:
-    parts = (part.rpartition(":") for part in text.split(" "))
-    return {term: int(count) for term, _, count in parts}
 
 
 def _terms_of(value: str) -> Counts:

@@ -18,8 +18,8 @@ from holdfast.memory.backends.sql.items_words import (
     index_changes,
     indexed_terms,
     mark_after_write,
-    parse_terms,
     select_mark,
+    terms_by_item,
 )
 from holdfast.memory.backends.sql.plan import Plan, Row, Statement, last, many, rows
 from holdfast.memory.encoding import encode_id
@@ -70,7 +70,7 @@ def write(t: ItemTables, request: WriteRequest) -> Plan[list[int]]:
     touched = [target for target in targets.values() if target.touched]
     there = [target.row_id for target in touched if target.row_id is not None]
     if t.versions.shared:
-        before = parse_terms(terms)
+        before = terms_by_item(terms)
     else:
         before = (yield from indexed_terms(t, there)) if there else {}
     statements = _changes(t, touched, namespaces, request, before)

@@ -15,19 +15,22 @@ A *life* is one existence of a thread id, from its first save to its deletion: a
 of the scope and is never used again.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holdfast.core.errors import Corrupt, SchemaMismatch
-from holdfast.memory.backends.sql.dialect import Tables
-from holdfast.memory.backends.sql.plan import Plan, change, fetch_one
+from holdfast.memory.backends.sql.dialect import Dialect, Tables
+from holdfast.memory.backends.sql.plan import Plan, Statement, change, fetch_one
 from holdfast.memory.backends.sql.slots import EVERY_SLOT
 
 if TYPE_CHECKING:
     from holdfast.memory.backends.sql.security import Security
 
 Migration = Callable[[], Sequence[str]]
+
+_MARK = re.compile(r"\?(\d*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class Schema:
 
     component: str
     meta: str
-    dialect_text: str
+    dialect: Dialect
     steps: tuple[tuple[str, ...], ...]
     tables: tuple[str, ...]
     security: "Security | None" = None  # how the database itself keeps tenants apart, if it can
@@ -56,7 +59,7 @@ def checkpoint_schema(tables: Tables, text_index: Sequence[str]) -> Schema:
     return Schema(
         component="checkpoints",
         meta=tables.meta,
-        dialect_text=tables.dialect.id_text,
+        dialect=tables.dialect,
         steps=((*_version_1(tables), *text_index),),
         tables=(
             tables.threads,
@@ -151,7 +154,7 @@ def migrate(schema: Schema, existing: Callable[[], Plan[set[str]]], *, create: b
     """
     name = f"schema:{schema.component}"
     if create:
-        yield [change(meta_ddl(schema.meta, schema.dialect_text))]
+        yield [change(meta_ddl(schema.meta, schema.dialect.id_text))]
     present = yield from existing()
     row = (
         (yield from fetch_one(f"SELECT value FROM {schema.meta} WHERE name = ?", name))
@@ -182,13 +185,21 @@ def migrate(schema: Schema, existing: Callable[[], Plan[set[str]]], *, create: b
 def creation(schema: Schema, version: int = 0, *, again: bool = False) -> list[str]:
     """The statements that bring a component from that version (0: none) to this one. ``again``: it was there before."""
     name = f"schema:{schema.component}"
-    statements = [meta_ddl(schema.meta, schema.dialect_text)]
+    statements = [meta_ddl(schema.meta, schema.dialect.id_text)]
     if again:  # an index that is new again, or whose rows are gone, must be filled again
         statements.append(f"DELETE FROM {schema.meta} WHERE name LIKE 'text:%'")
     statements += [_if_absent(statement) for step in schema.steps[version:] for statement in step]
-    statements.append(f"DELETE FROM {schema.meta} WHERE name = '{name}'")
-    statements.append(f"INSERT INTO {schema.meta} (name, value) VALUES ('{name}', '{schema.version}')")
+    version_row = name, str(schema.version)
+    statements += map(_written, schema.dialect.put_row(schema.meta, ("name",), ("value",), *version_row))
     return statements
+
+
+def _written(statement: Statement) -> str:
+    """The statement with its values, which are plain texts, in the text."""
+    values = iter(statement.params)
+    return _MARK.sub(
+        lambda mark: f"'{statement.params[int(mark[1]) - 1] if mark[1] else next(values)}'", statement.sql
+    )
 
 
 def _if_absent(statement: str) -> str:

@@ -240,10 +240,7 @@ def _number(values: Mapping[str, str]) -> int | None:
 
 
 def _set(t: Tables, name: str, value: str) -> list[Statement]:
-    return [
-        change(f"DELETE FROM {t.meta} WHERE name = ?", name),
-        change(f"INSERT INTO {t.meta} (name, value) VALUES (?, ?)", name, value),
-    ]
+    return t.dialect.put_row(t.meta, ("name",), ("value",), name, value)
 
 
 def _index_rows(entries: Iterable[tuple[int, bytes, str]]) -> list[IndexRow]:
