@@ -181,7 +181,7 @@ def test_with_retry_a_process_whose_turn_others_finished_gets_the_answer_to_its_
     meeting.assert_sound()
 
 
-@everywhere(short="sqlite")
+@everywhere()
 def test_with_retry_a_turn_that_others_took_to_its_limit_is_told_as_such(meeting: Meeting) -> None:
     scripts = meeting.until_the_end("in tool, before effect")
     outcomes = meeting.work(scripts, (A, "no things for b"), on_conflict="retry", max_iterations=1)
@@ -259,7 +259,7 @@ def test_with_fork_both_finish_and_the_loser_does_so_on_a_thread_of_its_own(
     meeting.assert_sound(*threads.values())
 
 
-@everywhere(short="sqlite")
+@everywhere()
 def test_with_fork_a_turn_that_was_taken_over_goes_on_elsewhere_with_its_real_results(
     meeting: Meeting,
 ) -> None:
@@ -330,7 +330,7 @@ def test_the_first_gets_conflict_while_the_second_is_still_at_it(
     meeting.assert_sound()
 
 
-@everywhere(short="sqlite")
+@everywhere()
 def test_a_result_that_was_stored_before_the_takeover_is_kept(meeting: Meeting) -> None:
     outcomes = meeting.work(meeting.until_the_end("after result"), (A, None))
     first, second = map(_result, outcomes)
@@ -371,7 +371,7 @@ def test_a_run_that_is_left_after_it_was_overtaken_leaves_nothing_behind(
 # ── many ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-@everywhere(short="sqlite")
+@everywhere(short="sqlite postgres")
 def test_eight_processes_with_retry_have_every_prompt_answered_once(
     agents: AgentChildren, places: Places
 ) -> None:
