@@ -157,7 +157,7 @@ def test_memory_is_bounded_and_the_user_not_asked_about_longest_makes_room() -> 
     cache = LengthCache(most_bytes=14_000)
     for number, ns in enumerate("abc"):
         kept = Kept()
-        cache.keep(ns, Lengths(Stamp(number, 0, 1), {1: 1}, {}, 1, 1, None, kept))
+        cache.keep(ns, Lengths(Stamp(number, 0, 1), {1: 1}, {}, 1, 1, None, kept), 0)
         for item in range(2):
             kept.add_item(item, StoredItem((ns,), "k", "{}" + " " * 200, "{}", 0, 0, 1))
     assert [cache.get(ns) is not None for ns in "abc"] == [True, True, True]
@@ -166,7 +166,7 @@ def test_memory_is_bounded_and_the_user_not_asked_about_longest_makes_room() -> 
 
 def test_one_namespace_that_is_too_much_begins_anew() -> None:
     cache, kept = LengthCache(most_bytes=1000), Kept()
-    cache.keep("a", Lengths(Stamp(1, 0, 1), {1: 1}, {}, 1, 1, None, kept))
+    cache.keep("a", Lengths(Stamp(1, 0, 1), {1: 1}, {}, 1, 1, None, kept), 0)
     kept.add_item(1, StoredItem(("a",), "k", "{}", "{}", 0, 0, 1))
     assert cache.get("a") is not None
     assert (kept.items, kept.bytes) == ({}, 0)

@@ -1,0 +1,248 @@
+"""Others write between the round trips of a question: its answer is one that was right at some moment."""
+
+import asyncio
+import random
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.memory.backends.sql import items_kept, items_words
+from holdfast.memory.backends.sql.items_lengths import LengthCache
+from holdfast.memory.backends.sql.items_rows import key_of
+from holdfast.memory.backends.sql.plan import LAST, Batch, Plan
+from holdfast.memory.backends.sqlite_engine import _run_batch
+from holdfast.memory.backends.sqlite_store import SQLiteStore, SQLiteSyncStore
+from holdfast.memory.filters import compile_filter
+from holdfast.memory.recall import recall_items
+from holdfast.memory.store_requests import StoredCandidates, StoredItem, Stretch, TextRequest
+from holdfast.testing.clock import FrozenClock
+
+NS = ("users", "ann")
+WORDS = "tea mint boat paint red rain".split()
+Between = Callable[[Batch], None]
+
+
+class Asking:
+    """Questions to a file of SQLite as a server would answer them: a batch that is the last ends its transaction."""
+
+    def __init__(self, path: Path, clock: FrozenClock, cache: LengthCache) -> None:
+        self.store = SQLiteStore(path, clock=clock)
+        self.cache = cache
+        self._path = path
+        self._clock = clock
+
+    def candidates(
+        self, terms: list[str], limit: int, between: Between = lambda batch: None
+    ) -> StoredCandidates:
+        found = self.run(
+            items_words.candidates(self.store._tables, self.cache, self._request(terms, limit)), between
+        )
+        assert isinstance(found, StoredCandidates)
+        return found
+
+    def _request(self, terms: list[str], limit: int) -> TextRequest:
+        return TextRequest(NS, False, terms, compile_filter(None), limit, self._clock.now_us())
+
+    def beside(self, terms: list[str], place: Stretch, between: Between) -> list[str]:
+        """The texts at a place that is asked for once the candidates are known."""
+
+        def reader(found: StoredCandidates) -> Any:
+            return (yield [place])
+
+        request = self._request(terms, 1)
+        (items,) = self.run(
+            items_words.read_candidates(self.store._tables, self.cache, request, reader), between
+        )
+        return [item.value for item in items]
+
+    def run(self, plan: Plan[Any], between: Between) -> Any:
+        with closing(sqlite3.connect(self._path, isolation_level=None)) as connection:
+            try:
+                batch = next(plan)
+                while True:
+                    if not connection.in_transaction:
+                        connection.execute("BEGIN")
+                    results = _run_batch(connection.cursor(), batch)
+                    if batch[0].mark & LAST:
+                        connection.execute("COMMIT")
+                    between(batch)
+                    batch = plan.send(results)
+            except StopIteration as stop:
+                return stop.value
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_an_answer_is_of_one_moment_whoever_writes_between_its_round_trips(tmp_path: Path, seed: int) -> None:
+    rng, clock, path = random.Random(seed), FrozenClock(), tmp_path / "test.db"
+    with SQLiteSyncStore(path, clock=clock) as other:
+        asking, plain = (Asking(path, clock, cache) for cache in (LengthCache(), LengthCache(0)))
+
+        def write() -> None:
+            key = f"k{rng.randint(0, 8)}"
+            if rng.random() < 0.15:
+                other.delete(NS, key)
+            else:
+                text = " ".join(rng.choices(WORDS, k=rng.randint(1, 4)))
+                other.put(NS, key, {"text": text}, ttl=rng.choice([None] * 60 + [5.0]))
+
+        for _ in range(8):
+            write()
+        for _ in range(100):
+            terms, limit = rng.sample(WORDS, 2), rng.choice([1, 3, 20])
+            moments = [plain.candidates(terms, limit)]
+
+            def between(
+                batch: Batch,
+                terms: list[str] = terms,
+                limit: int = limit,
+                moments: list[StoredCandidates] = moments,
+            ) -> None:
+                if rng.random() < 0.4:
+                    write()
+                    moments.append(plain.candidates(terms, limit))
+                known = asking.cache.get(key_of(NS))
+                if rng.random() < 0.2 and known is not None and known.kept is not None:
+                    known.kept.clear()  # as when there is too much of it
+
+            assert asking.candidates(terms, limit, between) in moments
+            assert asking.candidates(terms, limit) == plain.candidates(terms, limit)
+            clock.advance(rng.choice([0.0, 0.1, 1.0]))
+
+
+def test_what_is_read_of_a_later_state_is_not_kept_for_the_one_before(tmp_path: Path) -> None:
+    path, clock = tmp_path / "test.db", FrozenClock()
+    with SQLiteSyncStore(path, clock=clock) as other:
+        asking, plain = (Asking(path, clock, cache) for cache in (LengthCache(), LengthCache(0)))
+        other.put(NS, "a", {"text": "tea"})
+        asking.candidates(["tea"], 10)
+        known = asking.cache.get(key_of(NS))
+        assert known is not None
+        assert known.kept is not None
+        clear = known.kept.clear
+
+        def between(batch: Batch) -> None:
+            clear()
+            other.put(NS, "b", {"text": "tea"})
+
+        asking.candidates(["tea"], 10, between)
+        assert asking.candidates(["tea"], 10) == plain.candidates(["tea"], 10)
+
+
+def test_who_stands_beside_is_asked_for_again_if_somebody_moved(tmp_path: Path) -> None:
+    path, clock = tmp_path / "test.db", FrozenClock()
+    with SQLiteSyncStore(path, clock=clock) as other:
+        asking = Asking(path, clock, LengthCache())
+        other.put(NS, "a", {"text": "tea"}, {"group": "s", "ordinal": 1})
+        other.put(NS, "b", {"text": "rain"}, {"group": "s", "ordinal": 2})
+        place = Stretch("s", 2, 0)
+        moved: list[Batch] = []
+
+        def between(batch: Batch) -> None:
+            if not moved:
+                moved.append(batch)
+                other.put(NS, "b", {"text": "rain"}, {"group": "s", "ordinal": 9})
+                other.put(NS, "c", {"text": "sun"}, {"group": "s", "ordinal": 2})
+
+        asking.candidates(["tea"], 1)
+        assert asking.beside(["tea"], place, between) == ['{"text":"sun"}']
+
+
+def test_what_many_wrote_since_is_not_read_with_all_its_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.memory.backends.sql.items_lengths.MOST_WRITTEN", 5)
+    path, clock = tmp_path / "test.db", FrozenClock()
+    with SQLiteSyncStore(path, clock=clock) as other:
+        asking, plain = (Asking(path, clock, cache) for cache in (LengthCache(), LengthCache(0)))
+        for count in (3, 5, 6, 40, 1):
+            for number in range(count):
+                other.put(
+                    NS, f"{count}-{number}", {"text": f"tea {number}"}, {"group": "s", "ordinal": number}
+                )
+            read: list[int] = []
+
+            def between(batch: Batch, read: list[int] = read) -> None:
+                read += [statement.params[-1] for statement in batch if "w.terms" in statement.sql]
+
+            assert asking.candidates(["tea"], 100, between) == plain.candidates(["tea"], 100)
+            assert all(limit == 6 for limit in read)
+
+
+def test_a_reader_of_a_state_in_which_it_was_not_yet_deleted_does_not_bring_it_back(tmp_path: Path) -> None:
+    path, clock = tmp_path / "test.db", FrozenClock()
+    with SQLiteSyncStore(path, clock=clock) as other:
+        asking = Asking(path, clock, LengthCache())
+        for key in "ab":
+            other.put(NS, key, {"text": "tea"})
+
+        def between(batch: Batch) -> None:
+            if other.delete(NS, "a"):
+                asking.cache.forget(key_of(NS))
+
+        assert len(asking.candidates(["tea"], 10, between).candidates) == 2
+        assert asking.cache.get(key_of(NS)) is None
+
+
+def test_a_deletion_that_was_cancelled_may_have_been_done_and_is_forgotten(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with SQLiteStore(tmp_path / "test.db") as store:
+            await store.put(NS, "a", {"text": "tea"})
+            await recall_items(store, NS, "tea")
+            assert store._lengths.get(key_of(NS)) is not None
+            deleting = asyncio.create_task(store.delete(NS, "a"))
+            await asyncio.sleep(0)
+            deleting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await deleting
+            assert store._lengths.get(key_of(NS)) is None
+
+    asyncio.run(run())
+
+
+# ── how much it is ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_users_who_ask_once_are_weighed_too(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with SQLiteStore(tmp_path / "test.db") as store:
+            store._lengths = LengthCache(most_bytes=20_000)
+            for user in range(10):
+                await store.put(("users", str(user)), "a", {"text": "tea " * 100})
+                await recall_items(store, ("users", str(user)), "tea")
+            held = [known for known in store._lengths._kept.values() if known.kept is not None]
+            assert 0 < sum(known.kept.bytes for known in held if known.kept is not None) <= 20_000
+
+    asyncio.run(run())
+
+
+def test_what_is_replaced_is_not_counted_twice(tmp_path: Path) -> None:
+    path, clock = tmp_path / "test.db", FrozenClock()
+    with SQLiteSyncStore(path, clock=clock) as other:
+        asking = Asking(path, clock, LengthCache())
+        for number in range(40):
+            key = f"k{number % 20 if number > 30 else number}"
+            other.put(NS, key, {"text": f"tea {number}"}, {"group": "s", "ordinal": number})
+            asking.candidates(["tea", "rain"], 50)
+        for _ in range(2):  # both ways: read anew after an old item was written, and with a new one
+            known, fresh = asking.cache.get(key_of(NS)), Asking(path, clock, LengthCache())
+            fresh.candidates(["tea", "rain"], 50)
+            anew = fresh.cache.get(key_of(NS))
+            assert known is not None
+            assert known.kept is not None
+            assert anew is not None
+            assert anew.kept is not None
+            assert known.kept.bytes == anew.kept.bytes
+            other.put(NS, "new", {"text": "tea"}, {"group": "s", "ordinal": 99})
+            asking.candidates(["tea", "rain"], 50)
+
+
+def test_what_an_item_said_before_it_was_written_again_is_not_kept() -> None:
+    kept = items_kept.Kept()
+    kept.add_item(1, StoredItem(NS, "a", '{"text":"old"}', "{}", 0, 0, 1))
+    kept.add_item(2, StoredItem(NS, "b", '{"text":"tea"}', "{}", 0, 0, 2))
+    renewed = kept.after(2, [(1, 3, 1, None, None, None, "new:1")])
+    assert list(renewed.items) == [2]
