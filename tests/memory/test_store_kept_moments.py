@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.core.clock import from_us
 from holdfast.memory.backends.sql import items_kept, items_words
 from holdfast.memory.backends.sql.items_lengths import LengthCache
 from holdfast.memory.backends.sql.items_rows import key_of
@@ -18,6 +19,9 @@ from holdfast.memory.backends.sqlite_engine import _run_batch
 from holdfast.memory.backends.sqlite_store import SQLiteStore, SQLiteSyncStore
 from holdfast.memory.filters import compile_filter
 from holdfast.memory.recall import recall_items
+from holdfast.memory.recall.question import parse
+from holdfast.memory.recall.records import DEFAULTS
+from holdfast.memory.recall.retrieve import _Reader
 from holdfast.memory.store_requests import StoredCandidates, StoredItem, Stretch, TextRequest
 from holdfast.testing.clock import FrozenClock
 
@@ -39,12 +43,12 @@ class Asking:
         self, terms: list[str], limit: int, between: Between = lambda batch: None
     ) -> StoredCandidates:
         found = self.run(
-            items_words.candidates(self.store._tables, self.cache, self._request(terms, limit)), between
+            items_words.candidates(self.store._tables, self.cache, self.request(terms, limit)), between
         )
         assert isinstance(found, StoredCandidates)
         return found
 
-    def _request(self, terms: list[str], limit: int) -> TextRequest:
+    def request(self, terms: list[str], limit: int) -> TextRequest:
         return TextRequest(NS, False, terms, compile_filter(None), limit, self._clock.now_us())
 
     def beside(self, terms: list[str], place: Stretch, between: Between) -> list[str]:
@@ -53,7 +57,7 @@ class Asking:
         def reader(found: StoredCandidates) -> Any:
             return (yield [place])
 
-        request = self._request(terms, 1)
+        request = self.request(terms, 1)
         (items,) = self.run(
             items_words.read_candidates(self.store._tables, self.cache, request, reader), between
         )
@@ -125,8 +129,9 @@ def test_what_is_read_of_a_later_state_is_not_kept_for_the_one_before(tmp_path: 
         clear = known.kept.clear
 
         def between(batch: Batch) -> None:
-            clear()
-            other.put(NS, "b", {"text": "tea"})
+            if other.get(NS, "b") is None:
+                clear()
+                other.put(NS, "b", {"text": "tea"})
 
         asking.candidates(["tea"], 10, between)
         assert asking.candidates(["tea"], 10) == plain.candidates(["tea"], 10)
@@ -149,6 +154,24 @@ def test_who_stands_beside_is_asked_for_again_if_somebody_moved(tmp_path: Path) 
 
         asking.candidates(["tea"], 1)
         assert asking.beside(["tea"], place, between) == ['{"text":"sun"}']
+
+
+def test_an_item_that_moves_meanwhile_is_one_answer(tmp_path: Path) -> None:
+    path, clock = tmp_path / "test.db", FrozenClock()
+    with SQLiteSyncStore(path, clock=clock) as other:
+        asking = Asking(path, clock, LengthCache())
+        other.put(NS, "a", {"text": "tea"}, {"group": "s", "ordinal": 1})
+        other.put(NS, "b", {"text": "rain"}, {"group": "s", "ordinal": 3})
+
+        def between(batch: Batch) -> None:
+            if batch[0].mark & LAST:
+                other.put(NS, "a", {"text": "tea"}, {"group": "s", "ordinal": 2})
+
+        reader = _Reader(parse("tea", from_us(clock.now_us())), [], compile_filter(None), DEFAULTS, 5)
+        request = asking.request(["tea"], 5)
+        plan = items_words.read_candidates(asking.store._tables, asking.cache, request, reader)
+        (hits,) = asking.run(plan, between)
+        assert sorted(hit.item.key for hit in hits) == ["a", "b"]
 
 
 def test_what_many_wrote_since_is_not_read_with_all_its_words(
