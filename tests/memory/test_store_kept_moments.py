@@ -269,3 +269,19 @@ def test_what_an_item_said_before_it_was_written_again_is_not_kept() -> None:
     kept.add_item(2, StoredItem(NS, "b", '{"text":"tea"}', "{}", 0, 0, 2))
     renewed = kept.after(2, [(1, 3, 1, None, None, None, "new:1")])
     assert list(renewed.items) == [2]
+
+
+def test_who_holds_an_earlier_state_does_not_see_the_places_of_a_later_one() -> None:
+    kept = items_kept.Kept()
+    kept.add_groups([("s", 1, 1)])
+    later = kept.after(1, [(2, 2, 1, None, "s", 2, "tea:1"), (3, 3, 1, None, "t", 2, None)])
+    places = [Stretch("s", 1, 1), Stretch("t", 2, 0)]
+    assert (kept.numbers_at(places), later.numbers_at(places)) == ([1], [1, 2, 3])
+
+
+def test_an_item_of_another_version_is_read_again(tmp_path: Path) -> None:
+    tables, kept = SQLiteStore(tmp_path / "test.db")._tables, items_kept.Kept()
+    kept.add_item(1, StoredItem(NS, "a", "{}", "{}", 0, 0, 1))
+    with pytest.raises(StopIteration):
+        next(items_kept.kept_items(tables, kept, [1], {}, 0))
+    assert "WHERE id IN" in next(items_kept.kept_items(tables, kept, [1], {1: 2}, 0))[0].sql

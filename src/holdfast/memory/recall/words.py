@@ -243,10 +243,10 @@ class Surroundings:
             return []
         found: list[tuple[float, Place]] = []
         steps, sums = self._steps, self._sums
-        nearest = steps[0][1]
+        most = max([weight for _, weight in steps])
         for group, here in self._groups.items():
             session = sessions.get(group, 0.0)
-            if -nearest * sum([own for own, _ in here.values()]) - session > least:
+            if -most * sum([own for own, _ in here.values()]) - session > least:
                 continue
             near: dict[int, float] = {}
             for ordinal, (own, _) in here.items():
