@@ -110,6 +110,11 @@ def test_a_question_like_the_last_one_reads_nothing_but_whether_all_is_as_it_was
 def test_values_that_are_handed_out_are_copies(tmp_path: Path) -> None:
     with SQLiteSyncStore(tmp_path / "test.db") as store:
         store.put(NS, "a", {"text": "tea", "more": [1]}, {"tags": ["x"]})
+        store.put(NS, "b", {"text": "rain"}, {"tag": "x"})
+        for _ in range(3):  # read, copied, copied again
+            (flat,) = recalled(store, "rain")
+            assert (flat.item.value, flat.item.metadata) == ({"text": "rain"}, {"tag": "x"})
+            flat.item.value["text"] = flat.item.metadata["tag"] = "changed"
         (hit,) = recalled(store, "tea")
         hit.item.value["more"].append(2)
         hit.item.metadata["tags"].append("y")

@@ -40,16 +40,17 @@ class Asking:
         self._clock = clock
 
     def candidates(
-        self, terms: list[str], limit: int, between: Between = lambda batch: None
+        self, terms: list[str], limit: int, between: Between = lambda batch: None, tag: str = ""
     ) -> StoredCandidates:
-        found = self.run(
-            items_words.candidates(self.store._tables, self.cache, self.request(terms, limit)), between
-        )
+        """``tag``: only those that have it."""
+        request = self.request(terms, limit, tag)
+        found = self.run(items_words.candidates(self.store._tables, self.cache, request), between)
         assert isinstance(found, StoredCandidates)
         return found
 
-    def request(self, terms: list[str], limit: int) -> TextRequest:
-        return TextRequest(NS, False, terms, compile_filter(None), limit, self._clock.now_us())
+    def request(self, terms: list[str], limit: int, tag: str = "") -> TextRequest:
+        condition = compile_filter({"tag": tag} if tag else None)
+        return TextRequest(NS, False, terms, condition, limit, self._clock.now_us())
 
     def beside(self, terms: list[str], place: Stretch, between: Between) -> list[str]:
         """The texts at a place that is asked for once the candidates are known."""
@@ -91,29 +92,33 @@ def test_an_answer_is_of_one_moment_whoever_writes_between_its_round_trips(tmp_p
                 other.delete(NS, key)
             else:
                 text = " ".join(rng.choices(WORDS, k=rng.randint(1, 4)))
-                other.put(NS, key, {"text": text}, ttl=rng.choice([None] * 60 + [5.0]))
+                other.put(
+                    NS, key, {"text": text}, {"tag": rng.choice("xy")}, ttl=rng.choice([None] * 60 + [5.0])
+                )
 
         for _ in range(8):
             write()
         for _ in range(100):
             terms, limit = rng.sample(WORDS, 2), rng.choice([1, 3, 20])
-            moments = [plain.candidates(terms, limit)]
+            tag = rng.choice(["", "", "", "x"])
+            moments = [plain.candidates(terms, limit, tag=tag)]
 
             def between(
                 batch: Batch,
                 terms: list[str] = terms,
                 limit: int = limit,
+                tag: str = tag,
                 moments: list[StoredCandidates] = moments,
             ) -> None:
                 if rng.random() < 0.4:
                     write()
-                    moments.append(plain.candidates(terms, limit))
+                    moments.append(plain.candidates(terms, limit, tag=tag))
                 known = asking.cache.get(key_of(NS))
                 if rng.random() < 0.2 and known is not None and known.kept is not None:
                     known.kept.clear()  # as when there is too much of it
 
-            assert asking.candidates(terms, limit, between) in moments
-            assert asking.candidates(terms, limit) == plain.candidates(terms, limit)
+            assert asking.candidates(terms, limit, between, tag) in moments
+            assert asking.candidates(terms, limit, tag=tag) == plain.candidates(terms, limit, tag=tag)
             clock.advance(rng.choice([0.0, 0.1, 1.0]))
 
 
@@ -134,6 +139,34 @@ def test_what_is_read_of_a_later_state_is_not_kept_for_the_one_before(tmp_path: 
                 other.put(NS, "b", {"text": "tea"})
 
         asking.candidates(["tea"], 10, between)
+        assert asking.candidates(["tea"], 10) == plain.candidates(["tea"], 10)
+
+
+def test_a_reader_of_a_state_that_is_past_answers_from_it(tmp_path: Path) -> None:
+    path, clock = tmp_path / "test.db", FrozenClock()
+    with SQLiteSyncStore(path, clock=clock) as other:
+        asking, plain = (Asking(path, clock, cache) for cache in (LengthCache(), LengthCache(0)))
+        other.put(NS, "a", {"text": "tea"})
+        before = plain.candidates(["tea"], 10)
+
+        def between(batch: Batch) -> None:
+            if other.get(NS, "b") is None:  # somebody else who asks sees the later state first
+                other.put(NS, "b", {"text": "tea tea"})
+                asking.candidates(["rain"], 10)
+
+        assert asking.candidates(["tea"], 10, between) == before
+        assert asking.candidates(["tea"], 10) == plain.candidates(["tea"], 10)
+
+
+def test_what_was_written_since_expires_when_it_says(tmp_path: Path) -> None:
+    path, clock = tmp_path / "test.db", FrozenClock()
+    with SQLiteSyncStore(path, clock=clock) as other:
+        asking, plain = (Asking(path, clock, cache) for cache in (LengthCache(), LengthCache(0)))
+        for key, ttl in (("a", None), ("b", 50.0), ("c", 5.0), ("d", 70.0)):
+            other.put(NS, key, {"text": "tea"}, ttl=ttl)
+            assert asking.candidates(["tea"], 10) == plain.candidates(["tea"], 10)
+        clock.advance(10.0)
+        assert [each.item.key for each in asking.candidates(["tea"], 10).candidates] == ["d", "b", "a"]
         assert asking.candidates(["tea"], 10) == plain.candidates(["tea"], 10)
 
 
@@ -229,13 +262,17 @@ def test_a_deletion_that_was_cancelled_may_have_been_done_and_is_forgotten(tmp_p
 # ── how much it is ────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_users_who_ask_once_are_weighed_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("recalling", [True, False])
+def test_users_who_ask_once_are_weighed_too(tmp_path: Path, recalling: bool) -> None:
     async def run() -> None:
         async with SQLiteStore(tmp_path / "test.db") as store:
             store._lengths = LengthCache(most_bytes=20_000)
             for user in range(10):
                 await store.put(("users", str(user)), "a", {"text": "tea " * 100})
-                await recall_items(store, ("users", str(user)), "tea")
+                if recalling:
+                    await recall_items(store, ("users", str(user)), "tea")
+                else:
+                    await store.text_candidates(("users", str(user)), ["tea"], 5)
             held = [known for known in store._lengths._kept.values() if known.kept is not None]
             assert 0 < sum(known.kept.bytes for known in held if known.kept is not None) <= 20_000
 
@@ -277,6 +314,19 @@ def test_who_holds_an_earlier_state_does_not_see_the_places_of_a_later_one() -> 
     later = kept.after(1, [(2, 2, 1, None, "s", 2, "tea:1"), (3, 3, 1, None, "t", 2, None)])
     places = [Stretch("s", 1, 1), Stretch("t", 2, 0)]
     assert (kept.numbers_at(places), later.numbers_at(places)) == ([1], [1, 2, 3])
+    assert kept.numbers_at([Stretch("s", 2**63 - 1, 1)]) is None, "no index holds such a place"
+
+
+def test_what_another_analyser_indexed_is_not_answered_from_memory(tmp_path: Path) -> None:
+    path, clock = tmp_path / "test.db", FrozenClock()
+    with SQLiteSyncStore(path, clock=clock) as other:
+        asking = Asking(path, clock, LengthCache())
+        other.put(NS, "a", {"text": "tea"})
+        asking.candidates(["tea"], 1)
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute(f"UPDATE {asking.store._tables.meta} SET value = 'another'")
+        plan = items_words.candidates(asking.store._tables, asking.cache, asking.request(["tea"], 1))
+        assert asking.run(plan, lambda batch: None) is None, "it must be indexed anew first"
 
 
 def test_an_item_of_another_version_is_read_again(tmp_path: Path) -> None:
