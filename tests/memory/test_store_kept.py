@@ -110,6 +110,11 @@ def test_a_question_like_the_last_one_reads_nothing_but_whether_all_is_as_it_was
 def test_values_that_are_handed_out_are_copies(tmp_path: Path) -> None:
     with SQLiteSyncStore(tmp_path / "test.db") as store:
         store.put(NS, "a", {"text": "tea", "more": [1]}, {"tags": ["x"]})
+        store.put(NS, "b", {"text": "rain"}, {"tag": "x"})
+        for _ in range(3):  # read, copied, copied again
+            (flat,) = recalled(store, "rain")
+            assert (flat.item.value, flat.item.metadata) == ({"text": "rain"}, {"tag": "x"})
+            flat.item.value["text"] = flat.item.metadata["tag"] = "changed"
         (hit,) = recalled(store, "tea")
         hit.item.value["more"].append(2)
         hit.item.metadata["tags"].append("y")
@@ -157,7 +162,7 @@ def test_memory_is_bounded_and_the_user_not_asked_about_longest_makes_room() -> 
     cache = LengthCache(most_bytes=14_000)
     for number, ns in enumerate("abc"):
         kept = Kept()
-        cache.keep(ns, Lengths(Stamp(number, 0, 1), {1: 1}, {}, 1, 1, None, kept))
+        cache.keep(ns, Lengths(Stamp(number, 0, 1), {1: 1}, {}, 1, 1, None, kept), 0)
         for item in range(2):
             kept.add_item(item, StoredItem((ns,), "k", "{}" + " " * 200, "{}", 0, 0, 1))
     assert [cache.get(ns) is not None for ns in "abc"] == [True, True, True]
@@ -166,7 +171,7 @@ def test_memory_is_bounded_and_the_user_not_asked_about_longest_makes_room() -> 
 
 def test_one_namespace_that_is_too_much_begins_anew() -> None:
     cache, kept = LengthCache(most_bytes=1000), Kept()
-    cache.keep("a", Lengths(Stamp(1, 0, 1), {1: 1}, {}, 1, 1, None, kept))
+    cache.keep("a", Lengths(Stamp(1, 0, 1), {1: 1}, {}, 1, 1, None, kept), 0)
     kept.add_item(1, StoredItem(("a",), "k", "{}", "{}", 0, 0, 1))
     assert cache.get("a") is not None
     assert (kept.items, kept.bytes) == ({}, 0)

@@ -94,9 +94,9 @@ def test_a_second_search_reads_no_lengths(tmp_path: Path, monkeypatch: pytest.Mo
     loaded: list[Lengths] = []
     keep = LengthCache.keep
 
-    def noted(self: LengthCache, ns: str, lengths: Lengths) -> None:
+    def noted(self: LengthCache, ns: str, lengths: Lengths, forgotten: int) -> None:
         loaded.append(lengths)
-        keep(self, ns, lengths)
+        keep(self, ns, lengths, forgotten)
 
     monkeypatch.setattr(LengthCache, "keep", noted)
     with SQLiteSyncStore(tmp_path / "test.db") as store:
@@ -113,17 +113,17 @@ def test_a_second_search_reads_no_lengths(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_state_that_is_past_does_not_replace_a_later_one() -> None:
     cache = LengthCache(10)
     newer, older = (Lengths(Stamp(1, 0, version), {1: 1}, {}, 1, 1, None) for version in (5, 4))
-    cache.keep("a", newer)
-    cache.keep("a", older)
+    cache.keep("a", newer, 0)
+    cache.keep("a", older, 0)
     assert cache.get("a") is newer
 
 
 def test_the_namespace_that_was_not_asked_for_longest_makes_room() -> None:
     cache = LengthCache(5)
     for ns_id, ns in enumerate("ab"):
-        cache.keep(ns, Lengths(Stamp(ns_id, 0, 1), {1: 1, 2: 1}, {}, 2, 2, None))
+        cache.keep(ns, Lengths(Stamp(ns_id, 0, 1), {1: 1, 2: 1}, {}, 2, 2, None), 0)
     cache.get("a")
-    cache.keep("c", Lengths(Stamp(3, 0, 1), {1: 1, 2: 1}, {}, 2, 2, None))
+    cache.keep("c", Lengths(Stamp(3, 0, 1), {1: 1, 2: 1}, {}, 2, 2, None), 0)
     assert [cache.get(ns) is not None for ns in "abc"] == [True, False, True]
 
 

@@ -90,13 +90,14 @@ class _Reader:
     def __call__(self, words: StoredCandidates) -> Reading[list[Recalled]]:
         similarities = {hit.item.version: hit.score for hit in self._hits}
         matches = match(self._asked, words, weights=self._weights)
-        seen = {each.item.version for each in words.candidates}
-        more = {hit.item.version: hit.item for hit in self._hits if hit.item.version not in seen}
+        # By key: an item that was written meanwhile is not another one.
+        seen = {each.item.key for each in words.candidates}
+        more = {hit.item.key: hit.item for hit in self._hits if hit.item.key not in seen}
         places = missing(matches, 2 * self._limit)
         if places:
             for item in (yield _stretches(places)):
-                if item.version not in seen and self._passes(item):
-                    more[item.version] = item
+                if item.key not in seen and item.key not in more and self._passes(item):
+                    more[item.key] = item
         ranked = rank(matches, more.values(), similarities, limit=self._limit)
         items = decoded([item for item, _, _ in ranked])
         return [Recalled(item, score, parts) for item, (_, score, parts) in zip(items, ranked, strict=True)]

@@ -7,11 +7,11 @@ to date by what was written since.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from holdfast.memory.backends.sql.items_kept import SMALL, Kept, select_written
+from holdfast.memory.backends.sql.items_kept import MOST_WRITTEN, SMALL, Kept, select_written
 from holdfast.memory.backends.sql.items_schema import ItemTables
 from holdfast.memory.backends.sql.plan import Plan, Row, fetch, heavy, rows
 
@@ -20,6 +20,8 @@ MAX_ITEMS = 250_000
 MAX_BYTES = 32_000_000
 """Of what is kept of small namespaces beside that."""
 _SLACK = 1000
+_COUNTERS = 256
+"""Of what was forgotten: namespaces share them."""
 
 
 class Stamp(NamedTuple):
@@ -63,9 +65,11 @@ class LengthCache:
         self._size = 0
         self._weights: dict[str, int] = {}
         self._bytes = 0
+        self._forgotten = [0] * _COUNTERS
         self._lock = threading.Lock()
 
     def get(self, ns: str) -> Lengths | None:
+        """To be asked again when a search is done: only then it is known how much more there is to keep."""
         with self._lock:
             known = self._kept.get(ns)
             if known is not None:
@@ -73,9 +77,15 @@ class LengthCache:
                 self._weigh(ns, known)
             return known
 
-    def keep(self, ns: str, lengths: Lengths) -> None:
-        """For the next search."""
+    def forgotten(self, ns: str) -> int:
+        """How often something was forgotten, before one looks into the database: see `keep`."""
+        return self._forgotten[hash(ns) % _COUNTERS]
+
+    def keep(self, ns: str, lengths: Lengths, forgotten: int) -> None:
+        """For the next search; unless something was forgotten since, which these may still have."""
         with self._lock:
+            if forgotten != self.forgotten(ns):
+                return
             known = self._kept.get(ns)
             if known is not None and known.stamp > lengths.stamp:
                 return  # another reader has seen a later state
@@ -88,6 +98,8 @@ class LengthCache:
     def forget(self, ns: str | None = None) -> None:
         """Of one namespace, or of all: something was taken out of it, and is not to stay in memory."""
         with self._lock:
+            for counter in range(_COUNTERS) if ns is None else [hash(ns) % _COUNTERS]:
+                self._forgotten[counter] += 1
             for name in list(self._kept) if ns is None else [ns] if ns in self._kept else []:
                 self._drop(name)
 
@@ -110,7 +122,7 @@ class LengthCache:
         self._bytes -= self._weights.pop(ns, 0)
 
 
-def lengths(t: ItemTables, cache: LengthCache, ns: str, stamp: Stamp) -> Plan[Lengths | None]:
+def lengths(t: ItemTables, cache: LengthCache, ns: str, stamp: Stamp, forgotten: int) -> Plan[Lengths | None]:
     """Those of a namespace in this state; ``None`` if there are too many, or if this state is past already."""
     known = cache.get(ns)
     if known is not None and known.stamp >= stamp:
@@ -128,10 +140,8 @@ def lengths(t: ItemTables, cache: LengthCache, ns: str, stamp: Stamp) -> Plan[Le
         assert counted is not None
         new = yield from _all(t, ns, stamp, counted)
     else:
-        # What follows may find the rest in memory, and take its time.
-        (written,) = yield heavy([select_written(t, ns, known.stamp.version)])
-        new = _renewed(known, stamp, written, counted)
-    cache.keep(ns, new)
+        new = yield from _renewed(t, ns, known, stamp, counted)
+    cache.keep(ns, new, forgotten)
     return new
 
 
@@ -145,16 +155,34 @@ _COUNTS = "COUNT(CASE WHEN length > 0 THEN 1 END), COALESCE(SUM(length), 0), MIN
 
 
 def _all(t: ItemTables, ns: str, stamp: Stamp, counted: _Counted) -> Plan[Lengths]:
-    found, renewed = yield [
-        rows(f"SELECT id, length FROM {t.items} WHERE ns = ?", ns),
-        rows(f"SELECT id, version FROM {t.items} WHERE ns = ? AND version <> id", ns),
-    ]
+    found, renewed = yield heavy(
+        [
+            rows(f"SELECT id, length FROM {t.items} WHERE ns = ?", ns),
+            rows(f"SELECT id, version FROM {t.items} WHERE ns = ? AND version <> id", ns),
+        ]
+    )
     kept = Kept() if counted.documents < SMALL else None
     return Lengths(stamp, _ByNumber(found), dict(renewed), *counted, kept)
 
 
-def _renewed(known: Lengths, stamp: Stamp, written: Sequence[Row], counted: _Counted | None) -> Lengths:
-    """With the items that were written since. ``counted``: some were removed."""
+def _renewed(t: ItemTables, ns: str, known: Lengths, stamp: Stamp, counted: _Counted | None) -> Plan[Lengths]:
+    """With the items that were written since. ``counted``: some were removed, and what went must not stay."""
+    version, kept = known.stamp.version, Kept()
+    written: Sequence[Row] | None = None
+    if counted is None and known.kept is not None:
+        # What follows may find the rest in memory, and take its time.
+        (found,) = yield heavy([select_written(t, ns, version, MOST_WRITTEN + 1)])
+        if len(found) <= MOST_WRITTEN:
+            written, kept = found, known.kept.after(version, found)
+    if written is None:
+        sql = f"SELECT id, version, length, expires_at FROM {t.items} WHERE ns = ? AND version > ?"
+        (written,) = yield heavy([rows(sql, ns, version)])
+    return _with(known, stamp, written, counted, kept)
+
+
+def _with(
+    known: Lengths, stamp: Stamp, written: Iterable[Row], counted: _Counted | None, kept: Kept
+) -> Lengths:
     of, versions = _ByNumber(known.of), dict(known.versions)
     documents, total, first_expiry = known.documents, known.total, known.first_expiry
     for number, version, length, expires_us, *_ in written:
@@ -168,11 +196,4 @@ def _renewed(known: Lengths, stamp: Stamp, written: Sequence[Row], counted: _Cou
             first_expiry = expires_us
     if counted is not None:
         documents, total, first_expiry = counted
-    kept = known.kept
-    if documents >= SMALL:
-        kept = None
-    elif counted is not None or kept is None:  # what went must not stay
-        kept = Kept()
-    else:
-        kept = kept.after(known.stamp.version, written)
-    return Lengths(stamp, of, versions, documents, total, first_expiry, kept)
+    return Lengths(stamp, of, versions, documents, total, first_expiry, kept if documents < SMALL else None)

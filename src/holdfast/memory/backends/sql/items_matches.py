@@ -16,7 +16,7 @@ from holdfast.memory.backends.sql.items_schema import ItemTables
 from holdfast.memory.backends.sql.plan import Plan, Row, Statement, fetch, heavy, rows
 from holdfast.memory.encoding import encode_id
 from holdfast.memory.ranking import K1, B
-from holdfast.memory.store_requests import TextRequest
+from holdfast.memory.store_requests import StoredCandidate, StoredCandidates, StoredItem, TextRequest
 
 _CAUTION = 1.0 + 1e-9  # sums are rounded
 _FEW = 2000
@@ -92,6 +92,12 @@ class Found(NamedTuple):
                 if number in counts:
                     counts[number][0][term] = count
         return counts
+
+    def candidates(self, items: Mapping[int, StoredItem], numbers: Numbers) -> StoredCandidates:
+        """These items, with what was found of them."""
+        counts = self.occurrences(items)
+        best = [StoredCandidate(item, *counts[number]) for number, item in items.items()]
+        return StoredCandidates(best, self.frequencies, numbers.documents, numbers.average)
 
 
 class Source:

@@ -76,24 +76,28 @@ class SqlStore(BaseStore):
 
     async def _write(self, request: WriteRequest) -> list[int]:
         places = {wanted.namespace for wanted in (*request.require, *request.ops)}
-        written = await self._engine.within(*places).write(partial(writing.write, self._tables, request))
-        for namespace in {op.namespace for op in request.ops if isinstance(op, ItemDelete)}:
-            self._lengths.forget(key_of(namespace))
-        return written
+        try:
+            return await self._engine.within(*places).write(partial(writing.write, self._tables, request))
+        finally:  # who is cancelled may have deleted it all the same
+            for namespace in {op.namespace for op in request.ops if isinstance(op, ItemDelete)}:
+                self._lengths.forget(key_of(namespace))
 
     async def _clear(self, namespace: Namespace, prefix: bool, now_us: int) -> int:
         plan = partial(removing.clear, self._tables, namespace, prefix, now_us)
-        count = await self._engine.within(namespace).write(plan)
-        self._lengths.forget()
-        return count
+        try:
+            return await self._engine.within(namespace).write(plan)
+        finally:
+            self._lengths.forget()
 
     async def _purge(self, now_us: int) -> int:
         plan = partial(removing.purge, self._tables, now_us)
-        count = total = await self._engine.write(plan)
-        while count and self._tables.versions.shared:
-            count = await self._engine.write(plan)
-            total += count
-        self._lengths.forget()
+        try:
+            count = total = await self._engine.write(plan)
+            while count and self._tables.versions.shared:
+                count = await self._engine.write(plan)
+                total += count
+        finally:
+            self._lengths.forget()
         return total
 
     async def _erase_deleted(self) -> None:

@@ -12,14 +12,14 @@ from typing import NamedTuple, TypeVar
 from holdfast.core import codec
 from holdfast.core.errors import HoldfastError
 from holdfast.memory.backends.sql import text_index
-from holdfast.memory.backends.sql.items_kept import kept_items, parse_terms
+from holdfast.memory.backends.sql.items_kept import Check, kept_items, parse_terms
 from holdfast.memory.backends.sql.items_lengths import LengthCache, Lengths, Stamp, lengths
-from holdfast.memory.backends.sql.items_matches import Numbers, Source, matches
+from holdfast.memory.backends.sql.items_matches import Found, Numbers, Source, matches
 from holdfast.memory.backends.sql.items_reading import stretches
 from holdfast.memory.backends.sql.items_rows import LIVE, best_items, in_namespace, key_of, lists
 from holdfast.memory.backends.sql.items_schema import ANALYSER_MARK, ItemTables
 from holdfast.memory.backends.sql.plan import Plan, Row, Statement, change, fetch, heavy, last, many, rows
-from holdfast.memory.store_requests import Reader, StoredCandidate, StoredCandidates, StoredItem, TextRequest
+from holdfast.memory.store_requests import Reader, StoredCandidates, StoredItem, Stretch, TextRequest
 from holdfast.memory.text import analyse, value_text
 
 T = TypeVar("T")
@@ -132,7 +132,10 @@ def rebuild(t: ItemTables) -> Plan[None]:
 
 def candidates(t: ItemTables, cache: LengthCache, request: TextRequest) -> Plan[StoredCandidates | None]:
     """The best by BM25, with the statistics. ``None``: the index must be rebuilt before it can answer."""
-    found = yield from _candidates(t, cache, request)
+    try:
+        found = yield from _candidates(t, cache, request)
+    finally:
+        cache.get(key_of(request.namespace))
     return None if found is None else found[0]
 
 
@@ -140,29 +143,46 @@ def read_candidates(
     t: ItemTables, cache: LengthCache, request: TextRequest, reader: Reader[T]
 ) -> Plan[tuple[T] | None]:
     """Have the candidates read, and what stands around them. ``None``: as for `candidates`."""
-    found = yield from _candidates(t, cache, request)
-    if found is None:
-        return None
-    best, known = found
-    reading = reader(best)
-    items: Sequence[StoredItem] | None = None
-    while True:
-        try:
-            wanted = next(reading) if items is None else reading.send(items)
-        except StopIteration as end:
-            return (end.value,)
-        kept = None if known is None else known.kept
-        numbers = None if kept is None else kept.numbers_at(wanted)
-        if known is None or kept is None or numbers is None:
-            items = yield from stretches(t, request.namespace, wanted, request.now_us)
-        else:
-            there = yield from kept_items(t, kept, numbers, known.versions, request.now_us)
-            items = list(there.values())
+    try:
+        found = yield from _candidates(t, cache, request)
+        if found is None:
+            return None
+        best, known = found
+        reading = reader(best)
+        items: Sequence[StoredItem] | None = None
+        while True:
+            try:
+                wanted = next(reading) if items is None else reading.send(items)
+            except StopIteration as end:
+                return (end.value,)
+            items = yield from _at(t, request, wanted, known)
+    finally:
+        cache.get(key_of(request.namespace))
 
 
-def _candidates(
-    t: ItemTables, cache: LengthCache, request: TextRequest
-) -> Plan[tuple[StoredCandidates, Lengths | None] | None]:
+def _at(
+    t: ItemTables, request: TextRequest, wanted: Sequence[Stretch], known: Lengths | None
+) -> Plan[list[StoredItem]]:
+    """The items at these places, from memory if the namespace is still as it was when that was read."""
+    if known is not None and known.kept is not None:
+        numbers = known.kept.numbers_at(wanted)
+        if numbers is not None:
+            check = _check(t, request, known)
+            versions, now_us = known.versions, request.now_us
+            there = yield from kept_items(t, known.kept, numbers, versions, now_us, check=check)
+            if there is not None:
+                return list(there.values())
+    return (yield from stretches(t, request.namespace, wanted, request.now_us))
+
+
+_Candidates = tuple[StoredCandidates, Lengths | None]
+"""With what they were found by, if it may be used for more."""
+
+
+def _candidates(t: ItemTables, cache: LengthCache, request: TextRequest) -> Plan[_Candidates | None]:
+    at_hand = yield from _at_hand(t, cache, request)
+    if at_hand is not None:
+        return at_hand
     mark, ns_id, known = yield from _known(t, cache, request)
     if known is None:
         documents, total = yield from _counted(t, request)
@@ -176,14 +196,38 @@ def _candidates(
     numbers = Numbers(documents, average)
     found = yield from matches(Source(t, request, ns_id, known), numbers)
     ranking = found.best_first(request, numbers)
+    items: dict[int, StoredItem] | None = None
     if known is not None and known.kept is not None and not request.filter.conditions:
-        numbered = list(islice(ranking, request.limit))
-        items = yield from kept_items(t, known.kept, numbered, known.versions, request.now_us)
-    else:
+        best = list(islice(ranking, request.limit))
+        items = yield from kept_items(t, known.kept, best, known.versions, request.now_us)
+    if items is None:
         items = yield from best_items(t, ranking, request.limit, request.filter, request.now_us)
-    counts = found.occurrences(items)
-    best = [StoredCandidate(item, *counts[number]) for number, item in items.items()]
-    return StoredCandidates(best, found.frequencies, documents, average), known
+    return found.candidates(items, numbers), known
+
+
+def _at_hand(t: ItemTables, cache: LengthCache, request: TextRequest) -> Plan[_Candidates | None]:
+    """From memory, if the words are there and nothing has changed: then that is all there is to ask.
+
+    An item that is not there is read together with the state: all of an answer is of one moment.
+    """
+    known = None if request.prefix else cache.get(key_of(request.namespace))
+    if known is None or known.kept is None or request.filter.conditions or not known.documents:
+        return None
+    if not request.terms or not request.limit or _if_alive(known, request.now_us) is None:
+        return None
+    postings = known.kept.postings_of(request.terms)  # taken now: they may go
+    if postings is None:
+        return None
+    check = _check(t, request, known)
+    (state,) = yield heavy(last([check.query]))
+    if not check.passes(state):
+        return None
+    frequencies = dict(zip(request.terms, map(len, postings), strict=True))
+    found = Found(postings, frequencies, known.of, known.versions)
+    numbers = Numbers(known.documents, known.total / known.documents)
+    best = list(islice(found.best_first(request, numbers), request.limit))
+    items = yield from kept_items(t, known.kept, best, known.versions, request.now_us, check=check)
+    return None if items is None else (found.candidates(items, numbers), known)
 
 
 def _known(
@@ -194,19 +238,18 @@ def _known(
         (((mark,),),) = yield [select_mark(t)]
         return mark, None, None
     ns = key_of(request.namespace)
-    known = cache.get(ns)
-    asked = [_select_state(t, ns)]
-    if known is not None and known.kept is not None and known.kept.has(request.terms):
-        # Most probably nothing else has to be read; if it has, the state is that of another moment.
-        (found,) = yield heavy(last(asked))
-        if found == [(this_analyser(), *known.stamp)]:
-            return this_analyser(), known.stamp.ns_id, _if_alive(known, request.now_us)
-    (found,) = yield asked
+    forgotten = cache.forgotten(ns)
+    # Somebody else may have read all that follows meanwhile: then it takes its time at once.
+    (found,) = yield heavy([_select_state(t, ns)])
     if not found or found[0][0] != this_analyser():
         return found[0][0] if found else None, None, None
     stamp = Stamp(*found[0][1:])
-    known = yield from lengths(t, cache, ns, stamp)
+    known = yield from lengths(t, cache, ns, stamp, forgotten)
     return this_analyser(), stamp.ns_id, _if_alive(known, request.now_us)
+
+
+def _check(t: ItemTables, request: TextRequest, known: Lengths) -> Check:
+    return Check(_select_state(t, key_of(request.namespace)), (this_analyser(), *known.stamp))
 
 
 def _select_state(t: ItemTables, ns: str) -> Statement:
