@@ -97,7 +97,7 @@ def test_a_turn_is_learned_once_whichever_statement_its_process_was_killed_befor
     [
         ("sqlite", 14),
         ("postgres", 3),
-        ("mariadb", 2),
+        ("mariadb", 3),
         *(pytest.param(server, 14, marks=pytest.mark.long) for server in SERVERS),
     ],
     indirect=["places"],
