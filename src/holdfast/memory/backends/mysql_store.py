@@ -40,17 +40,19 @@ class AutoIncrementSlots(Slots):
         slots = self.slots(namespaces)
         first = self.spare(slots)
         drawn = (first, first + count)
-        newest = f"SELECT MAX(version) AS newest FROM {counters} WHERE slot >= ? AND slot < ?"
+        # A range would lock the row behind it too, which is another slot's: one row is looked up by itself.
+        newest = f"SELECT version AS newest FROM {counters} WHERE slot = ?"
+        drawn_rows, bounds = ("slot = ?", (first,)) if count == 1 else ("slot >= ? AND slot < ?", drawn)
         return [
             *locking,
             many(f"INSERT INTO {counters} (slot) VALUES (?)", [(slot,) for slot in range(*drawn)]),
             rows(f"SELECT version FROM {counters} WHERE slot >= ? AND slot < ? ORDER BY version", *drawn),
             change(
                 f"UPDATE {counters} c JOIN ({newest}) n SET c.version = n.newest WHERE c.slot = ?",
-                *drawn,
+                drawn[1] - 1,
                 slots[0],
             ),
-            change(f"DELETE FROM {counters} WHERE slot >= ? AND slot < ?", *drawn),
+            change(f"DELETE FROM {counters} WHERE {drawn_rows}", *bounds),
         ]
 
     def taken(self, results: Sequence[Any], count: int) -> list[int]:

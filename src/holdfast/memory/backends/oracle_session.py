@@ -50,9 +50,8 @@ class OracleSession:
         # One query sees one state of the database anyway, and leaves nothing to commit.
         alone = begin == "read" and commit and len(batch) == 1
         first = _READS if begin == "read" and not alone else ""
-        if (
-            first and self._has_looked
-        ):  # it must be the first of a transaction, and a query may have begun one
+        # It must be the first of a transaction, and a query may have begun one.
+        if first and self._has_looked:
             await done(self.connection.rollback())
         self._has_looked = alone
         self.in_transaction = self.in_transaction or bool(begin)

@@ -93,9 +93,8 @@ def _copied(item: StoreItem) -> StoreItem:
 
 
 def _text(stored: str) -> str:
-    if (
-        stored.startswith(_TEXT_FIRST) and "\\" not in stored and "$" not in stored
-    ):  # most are as they are written
+    # Most are as they are written.
+    if stored.startswith(_TEXT_FIRST) and "\\" not in stored and "$" not in stored:
         return stored[len(_TEXT_FIRST) : stored.index('"', len(_TEXT_FIRST))]
     value = codec.loads(stored)
     text = value.get("text") if isinstance(value, dict) else None
