@@ -11,13 +11,15 @@ from holdfast.memory.backends.postgres import PostgreSQLCheckpointer
 from holdfast.memory.backends.postgres_store import PostgresStore
 from holdfast.memory.checkpointer import BaseCheckpointer, CheckpointerCapabilities
 from holdfast.memory.store import StoreCapabilities
+from holdfast.testing.checkpointer_cases.base import CheckpointerCases
 from holdfast.testing.checkpointer_suite import CheckpointerSuite, OpenCheckpointer
 from holdfast.testing.store_cases.base import StoreCases
 from holdfast.testing.store_suite import OpenStore
 
 
-class PostgresCheckpointerSuite(CheckpointerSuite):
-    """``url`` is a fixture of the test file's own; ``options`` are the constructor's."""
+class PostgresCheckpointerCases(CheckpointerCases):
+    """To be mixed with the suite, or with a part of it. ``url`` is a fixture of the test file's own; ``options`` are
+    the constructor's."""
 
     required = frozenset(field.name for field in fields(CheckpointerCapabilities))
     options: ClassVar[Mapping[str, Any]] = {}
@@ -32,8 +34,12 @@ class PostgresCheckpointerSuite(CheckpointerSuite):
         return open_one
 
 
+class PostgresCheckpointerSuite(PostgresCheckpointerCases, CheckpointerSuite):
+    """All of it."""
+
+
 class PostgresStoreCases(StoreCases):
-    """To be mixed with the suite, or with a part of it. ``url`` and ``options`` as above."""
+    """The same for a store."""
 
     required = frozenset(field.name for field in fields(StoreCapabilities))
     options: ClassVar[Mapping[str, Any]] = {}

@@ -17,8 +17,12 @@ from holdfast.memory.backends.postgres_partitions import distribution_of_items, 
 from holdfast.memory.backends.postgres_store import PostgresStore, postgres_items
 from holdfast.memory.backends.postgres_words import Lexemes
 from holdfast.memory.backends.sql.dialect import Tables
+from holdfast.testing.checkpointer_cases.branching import BranchingCases
+from holdfast.testing.checkpointer_suite import CheckpointerSuite
+from holdfast.testing.store_cases.batches import BatchCases
+from holdfast.testing.store_cases.items import ItemCases
 from holdfast.testing.store_suite import StoreSuite
-from tests.memory.postgres_suites import PostgresCheckpointerSuite, PostgresStoreCases
+from tests.memory.postgres_suites import PostgresCheckpointerCases, PostgresStoreCases
 from tests.servers.fixtures import Database, kept
 from tests.servers.postgres import PostgresServer
 from tests.servers.tenancy import roles_of, secured
@@ -43,12 +47,33 @@ def url(_kept: Database) -> str:
     return _kept.url
 
 
-class TestPartitionedCheckpointer(PostgresCheckpointerSuite):
+class TestPartitionedBranches(PostgresCheckpointerCases):
+    """A sample of the suite below."""
+
     options: ClassVar[Mapping[str, Any]] = {"partitions": PARTITIONS}
+    test_a_copy_has_the_whole_history = BranchingCases.test_a_copy_has_the_whole_history
+    test_a_fork_of_a_fork_needs_neither = BranchingCases.test_a_fork_of_a_fork_needs_neither
+    test_an_inherited_head_may_be_deleted = BranchingCases.test_an_inherited_head_may_be_deleted
+    test_a_fork_outlives_its_source = BranchingCases.test_a_fork_outlives_its_source
 
 
-class TestPartitionedStore(PostgresStoreCases, StoreSuite):
+@pytest.mark.long  # the plans are those of the plain tables
+class TestPartitionedCheckpointer(TestPartitionedBranches, CheckpointerSuite):
+    """All of it."""
+
+
+class TestPartitionedItems(PostgresStoreCases):
+    """A sample of the suite below."""
+
     options: ClassVar[Mapping[str, Any]] = {"partitions": PARTITIONS}
+    test_compare_and_set = ItemCases.test_compare_and_set
+    test_put_batch_and_get_batch_keep_the_order = ItemCases.test_put_batch_and_get_batch_keep_the_order
+    test_search_knows_what_a_batch_did = BatchCases.test_search_knows_what_a_batch_did
+
+
+@pytest.mark.long  # likewise
+class TestPartitionedStore(TestPartitionedItems, StoreSuite):
+    """All of it."""
 
 
 async def fill(url: str, **options: Any) -> None:

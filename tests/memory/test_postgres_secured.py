@@ -15,9 +15,12 @@ from holdfast.core.messages import Message
 from holdfast.core.state import AgentState
 from holdfast.memory.embedder import HashEmbedder
 from holdfast.resolving import LazyMemory
+from holdfast.testing.checkpointer_cases.scopes import ScopesCases
+from holdfast.testing.checkpointer_suite import CheckpointerSuite
+from holdfast.testing.store_cases.batches import BatchCases
 from holdfast.testing.store_suite import StoreSuite
 from tests.cli.memories import HARBOUR, fill
-from tests.memory.postgres_suites import PostgresCheckpointerSuite, PostgresStoreCases
+from tests.memory.postgres_suites import PostgresCheckpointerCases, PostgresStoreCases
 from tests.servers.fixtures import Database, kept
 from tests.servers.postgres import PostgresServer
 from tests.servers.tenancy import Secured, secured
@@ -45,12 +48,32 @@ def url(_kept: Secured) -> str:
 OPTIONS = {"auto_create_table": False, "row_security": True}
 
 
-class TestSecuredCheckpointer(PostgresCheckpointerSuite):
+class TestSecuredScopes(PostgresCheckpointerCases):
+    """A sample of the suite below."""
+
     options = OPTIONS
+    test_reading_never_reaches_across = ScopesCases.test_reading_never_reaches_across
+    test_writing_never_reaches_across = ScopesCases.test_writing_never_reaches_across
+    test_a_deleted_scope_is_gone_and_no_other = ScopesCases.test_a_deleted_scope_is_gone_and_no_other
+    test_operators_see_every_scope = ScopesCases.test_operators_see_every_scope
 
 
-class TestSecuredStore(PostgresStoreCases, StoreSuite):
+@pytest.mark.long  # the plans are those of the plain tables
+class TestSecuredCheckpointer(TestSecuredScopes, CheckpointerSuite):
+    """All of it."""
+
+
+class TestSecuredBatches(PostgresStoreCases):
+    """A sample of the suite below."""
+
     options = OPTIONS
+    test_writes_are_done_in_order = BatchCases.test_writes_are_done_in_order
+    test_search_knows_what_a_batch_did = BatchCases.test_search_knows_what_a_batch_did
+
+
+@pytest.mark.long  # likewise
+class TestSecuredStore(TestSecuredBatches, StoreSuite):
+    """All of it."""
 
 
 def test_a_whole_memory_needs_no_operator(place: Secured) -> None:
