@@ -24,11 +24,17 @@ def release(request: pytest.FixtureRequest) -> int:
 @pytest.fixture
 def oracle(oracle_url: str, release: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[OracleDatabase]:
     """An empty database; while the test runs, pools of `oracledb` lead to it."""
-    database = OracleDatabase(oracle_url, release)
-    monkeypatch.setattr(oracledb, "create_pool", lambda **arguments: SyncPool(database, arguments))
-    monkeypatch.setattr(oracledb, "create_pool_async", lambda **arguments: AsyncPool(database, arguments))
+    database = _double(oracle_url, release, monkeypatch)
     yield database
     database.drop_users()
+
+
+def _double(url: str, release: int, monkeypatch: pytest.MonkeyPatch) -> OracleDatabase:
+    """A server of that release, to which the driver's pools lead from now on."""
+    database = OracleDatabase(url, release)
+    monkeypatch.setattr(oracledb, "create_pool", lambda **arguments: SyncPool(database, arguments))
+    monkeypatch.setattr(oracledb, "create_pool_async", lambda **arguments: AsyncPool(database, arguments))
+    return database
 
 
 @pytest.fixture(params=["real"] if REAL else ["23ai", "19c"])
@@ -39,9 +45,7 @@ def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
         yield real
         real.drop()
         return
-    database = OracleDatabase(request.getfixturevalue("oracle_url"), int(request.param[:2]))
-    monkeypatch.setattr(oracledb, "create_pool", lambda **arguments: SyncPool(database, arguments))
-    monkeypatch.setattr(oracledb, "create_pool_async", lambda **arguments: AsyncPool(database, arguments))
+    database = _double(request.getfixturevalue("oracle_url"), int(request.param[:2]), monkeypatch)
     yield Place(database, database.add_user())
     database.drop_users()
 
@@ -62,9 +66,7 @@ def used_place(
         yield real
         real.drop()
         return
-    database = OracleDatabase(request.getfixturevalue("oracle_url"), int(request.param[:2]))
-    monkeypatch.setattr(oracledb, "create_pool", lambda **arguments: SyncPool(database, arguments))
-    monkeypatch.setattr(oracledb, "create_pool_async", lambda **arguments: AsyncPool(database, arguments))
+    database = _double(request.getfixturevalue("oracle_url"), int(request.param[:2]), monkeypatch)
     if database.release not in _kept_users:
         _kept_users[database.release] = database.add_user()
     database.empty(_kept_users[database.release])
