@@ -17,20 +17,23 @@ from holdfast.memory.embedder import HashEmbedder
 from holdfast.memory.embedder.base import store_options
 from holdfast.memory.store import BaseStore, InMemoryStore
 from holdfast.memory.store_backends import ChromaStore, MySQLStore, PostgresStore, SQLiteStore
+from tests.servers.oracle import OracleUser
 
 KINDS = (
     "memory",
     "sqlite",
     "postgres",
     "mariadb",
+    "oracle",  # the double
     "plain_postgres",  # no pgvector
     pytest.param("postgres15", marks=pytest.mark.long),
     pytest.param("chroma", marks=pytest.mark.requires("chromadb")),
 )
-SHARED = ("sqlite", "postgres", "mariadb")
+SHARED = ("sqlite", "postgres", "mariadb", "oracle")
 SERVERS = {
     "postgres": "used_postgres",
     "mariadb": "used_mariadb",
+    "oracle": "used_oracle",
     "plain_postgres": "plain_postgres",
     "postgres15": "postgres15",
 }
@@ -65,6 +68,8 @@ def store_of(kind: str, folder: Path) -> BaseStore:
         return ChromaStore()
     if kind == "mariadb":
         return MySQLStore((folder / "mariadb").read_text(encoding="utf-8"))
+    if kind == "oracle":
+        return OracleUser.store((folder / "oracle").read_text(encoding="utf-8"))
     return InMemoryStore() if kind == "memory" else SQLiteStore(folder / "memory.db")
 
 

@@ -6,16 +6,21 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.memory.backends.sql.items_store import SqlStore
-from holdfast.memory.store_backends import MySQLStore, PostgresStore
 from holdfast.testing.clock import FrozenClock
 from tests.memory.kept_checks import check_while_others_write, check_whoever_writes
+from tests.servers.oracle import Server
 
 
-@pytest.fixture(params=["postgres", "mariadb"])
+@pytest.fixture(params=["used_postgres", "used_mariadb", "used_oracle"])
 def open_store(request: pytest.FixtureRequest) -> Callable[[FrozenClock], SqlStore]:
-    url = request.getfixturevalue(f"used_{request.param}").url
-    kind = PostgresStore if request.param == "postgres" else MySQLStore
-    return lambda clock: kind(url, clock=clock)
+    database: Server = request.getfixturevalue(request.param)
+
+    def open_one(clock: FrozenClock) -> SqlStore:
+        store = database.store(database.url, clock=clock)
+        assert isinstance(store, SqlStore)
+        return store
+
+    return open_one
 
 
 def test_recall_answers_from_what_is_stored_whoever_wrote_it(

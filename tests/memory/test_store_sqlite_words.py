@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.core.errors import Corrupt
 from holdfast.memory.backends.sql import items_lengths, items_matches
 from holdfast.memory.backends.sql.items_lengths import LengthCache, Lengths, Stamp
 from holdfast.memory.backends.sqlite_store import SQLiteStore, SQLiteSyncStore
-from holdfast.memory.store_requests import StoredItem
+from holdfast.memory.store_requests import StoredItem, decode_items, decode_together
 from holdfast.testing.clock import FrozenClock
 
 NS = ("users", "ann")
@@ -131,3 +132,13 @@ def test_a_damaged_value_is_named_with_its_place() -> None:
     item = StoredItem(NS, "k", "{", "{}", 0, 0, 1)
     with pytest.raises(Exception, match=r"value of \('users', 'ann'\) 'k'"):
         item.decode()
+
+
+@pytest.mark.parametrize("damaged", ['{"text":"a"},{"text":"b"}', "", '{"text":"a"', '{"text":"a"},'])
+def test_items_that_are_read_together_name_the_one_that_is_damaged(damaged: str) -> None:
+    whole = [StoredItem(NS, f"k{n}", '{"text":"x"}', "{}", 0, 0, n + 1) for n in range(3)]
+    assert [item.value for item in decode_items(whole)] == [{"text": "x"}] * 3
+    with pytest.raises(Corrupt, match=r"value of \('users', 'ann'\) 'bad'"):
+        decode_items([whole[0], StoredItem(NS, "bad", damaged, "{}", 0, 0, 9), whole[1]])
+    with pytest.raises(Corrupt):
+        decode_together(["{}", damaged, "{}"])

@@ -16,23 +16,21 @@ from holdfast.memory.facts import Change, Fact, FactStore
 from holdfast.memory.store import BaseStore, InMemoryStore
 from holdfast.memory.store_requests import ScanRequest, StoredItem
 from holdfast.testing.clock import FrozenClock
-from tests.servers.fixtures import AnyDatabase
+from tests.servers.oracle import Server
 
 STORES: dict[str, Callable[[], BaseStore]] = {"memory": InMemoryStore, "sqlite": SQLiteStore}
 Test = Callable[[FactStore, FrozenClock], Awaitable[None]]
 
 
-SERVERS = ("used_postgres", "plain_postgres", "used_mariadb", "postgres15")
+SERVERS = ("used_postgres", "plain_postgres", "used_mariadb", "used_oracle", "postgres15")
 
 
 @pytest.fixture(
-    params=[*STORES, *SERVERS[:3], pytest.param("postgres15", marks=pytest.mark.long)]  # the same plans
+    params=[*STORES, *SERVERS[:4], pytest.param("postgres15", marks=pytest.mark.long)]  # the same plans
 )
 def run(request: pytest.FixtureRequest) -> Callable[[Test], None]:
     """Runs a test on the facts of a new store, with a clock that stands still."""
-    database: AnyDatabase | None = (
-        request.getfixturevalue(request.param) if request.param in SERVERS else None
-    )
+    database: Server | None = request.getfixturevalue(request.param) if request.param in SERVERS else None
 
     def call(test: Test) -> None:
         async def body() -> None:
