@@ -69,13 +69,16 @@ class LengthCache:
         self._lock = threading.Lock()
 
     def get(self, ns: str) -> Lengths | None:
-        """To be asked again when a search is done: only then it is known how much more there is to keep."""
         with self._lock:
             known = self._kept.get(ns)
             if known is not None:
                 self._kept.move_to_end(ns)
                 self._weigh(ns, known)
             return known
+
+    def weigh(self, ns: str) -> None:
+        """To be called when a search is done: only then it is known how much more there is to keep."""
+        self.get(ns)
 
     def forgotten(self, ns: str) -> int:
         """How often something was forgotten, before one looks into the database: see `keep`."""

@@ -135,7 +135,7 @@ def candidates(t: ItemTables, cache: LengthCache, request: TextRequest) -> Plan[
     try:
         found = yield from _candidates(t, cache, request)
     finally:
-        cache.get(key_of(request.namespace))
+        cache.weigh(key_of(request.namespace))
     return None if found is None else found[0]
 
 
@@ -157,7 +157,7 @@ def read_candidates(
                 return (end.value,)
             items = yield from _at(t, request, wanted, known)
     finally:
-        cache.get(key_of(request.namespace))
+        cache.weigh(key_of(request.namespace))
 
 
 def _at(
